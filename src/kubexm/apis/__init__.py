@@ -1,0 +1,1 @@
+"""The user-facing API versions. Knows nothing of YAML, files or hosts."""

@@ -1,0 +1,73 @@
+"""How the work is done: assets, preflight, certificates, parallelism. Must not know what the work is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+
+from kubexm.apis.v1alpha1.base import Model, Outside, invalid, live, shown
+from kubexm.apis.v1alpha1.scalars import Count, CountOrPercent, Duration, Memory, Size
+from kubexm.apis.v1alpha1.texts import FilePath, Url, matching
+
+__all__ = ["AssetSource", "Assets", "Certs", "Execution", "Preflight"]
+
+Check = Annotated[str, matching(r"[a-z][a-zA-Z0-9.-]*", "the name of a check", "swap")]
+
+
+def _true(value: object) -> object:
+    if value is not True:
+        raise invalid(f"expected `true`, found {shown(value)}", "write `upstream: true`, or remove the entry")
+    return value
+
+
+class AssetSource(Model):
+    """One place for files and images; exactly one of its fields is written."""
+
+    bundle: Annotated[FilePath | None, live("A bundle on this machine.", outside=Outside.ASSETS)] = None
+    mirror: Annotated[Url | None, live("A server that holds the files of a bundle.", outside=Outside.ASSETS)] = None
+    upstream: Annotated[
+        Annotated[Literal[True], BeforeValidator(_true)] | None,
+        live("`true`: the projects' own download sites.", outside=Outside.ASSETS),
+    ] = None
+
+
+class Assets(Model):
+    """Where the files and images of the cluster come from."""
+
+    sources: Annotated[
+        tuple[AssetSource, ...],
+        live("Places to look, in order; the first that has a file wins. Empty: none.", outside=Outside.ASSETS),
+    ] = (AssetSource(upstream=True),)
+
+
+class Preflight(Model):
+    """What hosts must have before anything is changed."""
+
+    min_cpu: Annotated[Count, live("CPUs of a host.")] = 2
+    min_memory: Annotated[Memory, live("Memory of a host.")] = 1700 * 2**20
+    min_disk: Annotated[Memory, live("Free disk space of a host, where images and data are kept.")] = 10 * 2**30
+    max_clock_skew: Annotated[Duration, live("How far the clocks of two hosts may be apart.")] = timedelta(seconds=2)
+    skip: Annotated[tuple[Check, ...], live("Checks that are left out, by the name a finding shows.")] = ()
+
+
+class Certs(Model):
+    """How long certificates are valid."""
+
+    ca_duration: Annotated[Duration, live("Validity of the CAs, from when they are made.")] = timedelta(hours=87600)
+    duration: Annotated[Duration, live("Validity of all other certificates.")] = timedelta(hours=8760)
+
+
+class Execution(Model):
+    """How kubexm goes about its work."""
+
+    parallel: Annotated[Size, live("How many steps may run at once, over all hosts.")] = 100
+    failure_policy: Annotated[
+        Literal["isolate", "fail_fast"],
+        live("`isolate`: block only what depends on a failure. `fail_fast`: after a failure start nothing new."),
+    ] = "isolate"
+    max_failed_workers: Annotated[
+        CountOrPercent,
+        live("Workers that may be lost without failing the run, as a count or a share (rounded down)."),
+    ] = CountOrPercent(10, percent=True)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubexm.apis.v1alpha1 import EditKind, digest, edits, guarded
+from kubexm.redact import MASK
+from tests.unit.config.files import cluster
+
+CP = {"name": "cp[1:3]", "address": "10.0.0.[11:13]"}
+W = {"name": "w[01:03]", "address": "10.0.0.[21:23]"}
+
+
+def difference(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any, str]]:
+    return [(edit.path, edit.old, edit.new, edit.kind.value) for edit in edits(cluster(old), cluster(new))]
+
+
+def test_no_edit() -> None:
+    assert edits(cluster(), cluster()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            {},
+            {"network": {"podCIDR": "10.1.0.0/16"}},
+            ("spec.network.podCIDR", "10.244.0.0/16", "10.1.0.0/16", "fixed"),
+        ),
+        ({}, {"kubernetes": {"type": "kubexm"}}, ("spec.kubernetes.type", "kubeadm", "kubexm", "fixed")),
+        ({}, {"kubernetes": {"version": "1.35.1"}}, ("spec.kubernetes.version", "v1.34.4", "v1.35.1", "upgrade")),
+        ({}, {"kubernetes": {"version": "1.34.1"}}, ("spec.kubernetes.version", "v1.34.4", "v1.34.1", "fixed")),
+        (
+            {},
+            {"kubernetes": {"apiServer": {"extraArgs": {"v": 2}}}},
+            ("spec.kubernetes.apiServer.extraArgs", {}, {"v": "2"}, "live"),
+        ),
+        ({}, {"system": {"sysctl": {"vm.swappiness": 0}}}, ("spec.system.sysctl", {}, {"vm.swappiness": "0"}, "live")),
+        (
+            {"global": {"password": "one"}},
+            {"global": {"password": "two"}},
+            ("spec.global.password", MASK, MASK, "live"),
+        ),
+        (
+            {"global": {"password": "one"}},
+            {"global": {"password": "env:PW"}},
+            ("spec.global.password", MASK, "env:PW", "live"),
+        ),
+        ({}, {"hosts": [CP, {**W, "labels": {"a": "b"}}]}, ("spec.hosts[w01].labels", {}, {"a": "b"}, "live")),
+    ],
+)
+def test_what_each_edit_is(old: dict[str, Any], new: dict[str, Any], expected: tuple[str, Any, Any, str]) -> None:
+    assert difference(old, new)[0] == expected
+
+
+def test_an_upgrade_names_its_command() -> None:
+    (edit,) = edits(cluster(), cluster({"kubernetes": {"version": "1.35.0"}}))
+    assert edit.command == "kubexm upgrade cluster"
+    assert edit.note == ""
+
+
+def test_minors_are_not_skipped() -> None:
+    (edit,) = edits(cluster({"kubernetes": {"version": "1.33.0"}}), cluster({"kubernetes": {"version": "1.35.0"}}))
+    assert edit.kind is EditKind.UPGRADE
+    assert edit.note == "one minor at a time: go to v1.34 first"
+
+
+def test_an_added_host_joins_and_a_removed_one_is_reported() -> None:
+    new = {"hosts": [CP, {"name": "w[01:02]", "address": "10.0.0.[21:22]"}, {"name": "x", "address": "10.0.0.31"}]}
+    new["roleGroups"] = {"worker": ["w[01:02]", "x"]}  # type: ignore[assignment]
+    assert difference({}, new) == [
+        ("spec.hosts[x]", None, ["worker"], "added"),
+        ("spec.hosts[w03]", ["worker"], None, "removed"),
+    ]
+
+
+def test_roles_of_hosts_that_stay() -> None:
+    assert difference({}, {"roleGroups": {"worker": ["w[01:02]", "cp1"]}}) == [
+        ("spec.roleGroups.worker", None, "cp1", "added"),
+        ("spec.roleGroups.worker", "w03", None, "removed"),
+    ]
+
+
+def test_another_way_of_writing_the_same_is_no_edit() -> None:
+    hosts = [{"name": f"cp{number}", "address": f"10.0.0.1{number}"} for number in (1, 2, 3)]
+    spelled = {
+        "hosts": [*hosts, W],
+        "roleGroups": {"etcd": ["group:controlPlane"], "controlPlane": ["cp1", "cp2", "cp3"]},
+    }
+    assert difference({}, spelled) == []
+    assert digest(cluster(spelled)) == digest(cluster())
+
+
+def test_a_host_that_moves_is_refused() -> None:
+    found = difference({}, {"hosts": [{"name": "cp[1:3]", "address": "10.0.0.[12:14]"}, W]})
+    assert found[0] == ("spec.hosts[cp1].address", "10.0.0.11", "10.0.0.12", "fixed")
+    assert [kind for *_, kind in found] == ["fixed"] * 3
+
+
+def test_another_way_to_the_same_host_is_live() -> None:
+    moved = {"name": "cp[1:3]", "address": "10.8.0.[11:13]", "internalAddress": "10.0.0.[11:13]"}
+    found = difference({}, {"hosts": [moved, W]})
+    assert found[0] == ("spec.hosts[cp1].address", "10.0.0.11", "10.8.0.11", "live")
+    assert {kind for *_, kind in found} == {"live"}
+
+
+OUTSIDE: list[dict[str, Any]] = [
+    {"global": {"user": "ops", "port": 2222, "connectionTimeout": "1m", "agent": True, "workDir": "/tmp/x"}},
+    {"global": {"password": "a", "sudoPassword": "b", "privateKeyPath": "~/k", "bastion": [{"address": "10.9.9.9"}]}},
+    {"hosts": [{"name": "cp[1:3]", "address": "10.8.0.[11:13]", "internalAddress": "10.0.0.[11:13]", "user": "x"}, W]},
+    {"assets": {"sources": [{"bundle": "./x"}]}},
+    {"registry": {"auths": {"docker.io": {"username": "a", "password": "b"}}}},
+]
+
+
+@pytest.mark.parametrize("change", OUTSIDE)
+def test_connection_settings_secrets_and_sources_are_outside_the_guard(change: dict[str, Any]) -> None:
+    assert digest(cluster(change)) == digest(cluster())
+    assert guarded(cluster(change)) == guarded(cluster())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kubernetes": {"version": "1.34.3"}},
+        {"hosts": [{"name": "cp[1:3]", "address": "10.0.0.[12:14]"}, W]},
+        {"hosts": [CP, {**W, "taints": ["a:NoSchedule"]}]},
+        {"roleGroups": {"worker": ["w01"]}},
+        {"global": {"ignoreErrors": True}},
+        {"system": {"preInstall": [{"name": "x", "run": "true"}]}},
+        {"registry": {"mirrors": {"docker.io": ["https://m.example.com"]}}},
+        {"execution": {"maxFailedWorkers": 0}},
+    ],
+)
+def test_everything_else_is_inside(change: dict[str, Any]) -> None:
+    assert digest(cluster(change)) != digest(cluster())
+
+
+def test_the_digest_is_stable() -> None:
+    assert digest(cluster()) == digest(cluster())
+    assert len(digest(cluster())) == 64
