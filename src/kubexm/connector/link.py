@@ -1,0 +1,103 @@
+"""What the shell protocol needs from whatever reaches the host: channels that run a command. Must not know SSH."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kubexm.connector.base import Stream
+
+__all__ = ["Channel", "ChannelListener", "Link", "LinkLost", "SessionRefused"]
+
+
+class LinkLost(Exception):
+    """The channel, or the whole connection, ended before the reply was there. Never leaves the connector."""
+
+
+class SessionRefused(Exception):
+    """The host opens no further channel now (sshd's MaxSessions). Never leaves the connector."""
+
+
+class ChannelListener(Protocol):
+    """Who hears what a channel brings, called from the event loop."""
+
+    def received(self, stream: Stream, data: bytes) -> None:
+        """The next piece of output."""
+        ...
+
+    def ended(self, exit_code: int | None) -> None:
+        """The command is gone, or the connection; called once, last."""
+        ...
+
+    def pause_writing(self) -> None:
+        """Enough is waiting to be sent."""
+        ...
+
+    def resume_writing(self) -> None:
+        """More may be written."""
+        ...
+
+
+class Channel(Protocol):
+    """A running command's three streams."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Sends to its stdin."""
+        ...
+
+    def write_eof(self) -> None:
+        """Ends its stdin."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of it; the command itself may go on."""
+        ...
+
+
+class Link(Protocol):
+    """The connection to one host, as often re-established as it takes."""
+
+    @property
+    def host(self) -> str:
+        """The host's name, for messages."""
+        ...
+
+    @property
+    def root(self) -> bool:
+        """True if commands run as root without sudo."""
+        ...
+
+    @property
+    def sudo_password(self) -> str | None:
+        """What sudo is told if it asks."""
+        ...
+
+    @property
+    def store(self) -> str:
+        """Where receipts go; empty: decided on the host."""
+        ...
+
+    @property
+    def broken(self) -> bool:
+        """True if it was connected, is not any more, and nobody asked for that."""
+        ...
+
+    @property
+    def most_channels(self) -> int:
+        """How many channels may be open at once, as far as is known; shrinks when the host refuses one."""
+        ...
+
+    async def connect(self) -> None:
+        """Connects, if that is not done yet; raises ConnectError."""
+        ...
+
+    async def open(self, command: str, listener: ChannelListener, first: bytes = b"") -> Channel:
+        """Starts a command and writes `first` to it; raises LinkLost or SessionRefused."""
+        ...
+
+    def sibling(self) -> Link:
+        """A further connection to the same host, for when this one has no channel left."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        ...
