@@ -1,0 +1,111 @@
+"""Kernel parameters, live and for the next boot. Must not know why a value is wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from kubexm.connector.base import shell
+from kubexm.runner.base import Operations
+
+__all__ = ["Sysctl"]
+
+_KEY = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")
+_DIRECTORY = PurePosixPath("/etc/sysctl.d")
+_SET = """kx_sysctl() {
+  kx_now=$(cat -- "/proc/sys/$2") || exit 1
+  kx_now=$(printf '%s' "$kx_now" | tr -s '\\t ' ' ')
+  if [ "$kx_now" = "$3" ]; then return 0; fi
+  if [ -n "$1" ]; then kx_note "$1" sysctl "$2" "$kx_now" && kx_wrote "$1" sysctl "$2" "$3" || exit 1; fi
+  printf '%s\\n' "$3" >"/proc/sys/$2" || kx_die "cannot set $2 to $3 (it is $kx_now)"
+  echo changed
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sysctl(Operations):
+    """Kernel parameters of the host, by their sysctl names."""
+
+    async def read(self, keys: Iterable[str]) -> dict[str, str | None]:
+        """The live values, blanks made single; None for what this kernel does not have."""
+        names = list(keys)
+        values, _ = await self._look(names, None)
+        return values
+
+    async def matches(self, values: Mapping[str, str | int], *, name: str = "kubexm") -> bool:
+        """True if all have these values, now and at the next boot."""
+        live, persisted = await self._look(list(values), name)
+        wanted = {key: _normal(value) for key, value in values.items()}
+        return live == wanted and persisted == _content(values)
+
+    async def apply(
+        self,
+        values: Mapping[str, str | int],
+        *,
+        name: str = "kubexm",
+        keep: bool = True,
+        snapshot: PurePosixPath | None = None,
+    ) -> bool:
+        """All have these values, now and at the next boot. False if they had already.
+
+        What was under this name before and is not any more stays as it is until the next boot.
+        """
+        content = _content(values).encode()
+        paths = {key: _path(key) for key in values}
+        missing = "\n".join(
+            f"[ -e /proc/sys/{shell(p)} ] || kx_die 'no such kernel parameter:' {shell(k)}" for k, p in paths.items()
+        )
+        sets = "\n".join(
+            f"kx_sysctl {shell(self._root(keep), paths[key], _normal(value))}" for key, value in values.items()
+        )
+        put = "kx_put " + shell(_file(name), "644", "root", "root", len(content), "-")
+        script = f"{self._keeping(keep, snapshot)}{_SET}{missing}\n( {put} ) || exit 1\n{sets}\n:"
+        result = await self._change(script, f"set {', '.join(values)}", stdin=content)
+        hint = ""
+        if "no such kernel parameter" in result.error_text:
+            hint = (
+                "This kernel does not have it, or the module that brings it is not loaded (br_netfilter for "
+                "net.bridge.*, nf_conntrack for net.netfilter.*): load that, or drop the key from `system.sysctl`."
+            )
+        elif "cannot set" in result.error_text or "write error" in result.error_text:
+            hint = "The kernel refused the value; in a container this parameter may belong to the machine around it."
+        return "changed" in self._checked(result, hint=hint).text.split("\n")
+
+    async def _look(self, keys: list[str], name: str | None) -> tuple[dict[str, str | None], str | None]:
+        reads = [f"kx_v {shell(_path(key))}" for key in keys]
+        file = shell(_file(name)) if name is not None else ""
+        script = (
+            'kx_v() { if v=$(cat -- "/proc/sys/$1" 2>/dev/null); then printf "=%s\\0" "$v"; else printf "\\0"; fi; }\n'
+            + "\n".join(reads)
+            + (f"\nif [ -f {file} ]; then cat {file}; fi" if file else "")
+        )
+        *parts, persisted = (
+            self._checked(await self._read(script, "read kernel parameters")).stdout.decode().split("\0", len(keys))
+        )
+        values = {
+            key: _normal(part[1:]) if part.startswith("=") else None for key, part in zip(keys, parts, strict=True)
+        }
+        return values, persisted
+
+
+def _file(name: str) -> PurePosixPath:
+    """Files are applied in the order of their names; Debian's own 99-sysctl.conf must not come after ours."""
+    return _DIRECTORY / f"99-zz-{name}.conf"
+
+
+def _content(values: Mapping[str, str | int]) -> str:
+    lines = [f"{key} = {_normal(value)}" for key, value in sorted(values.items())]
+    return "\n".join(["# Managed by kubexm.", *lines, ""])
+
+
+def _path(key: str) -> str:
+    if not _KEY.match(key) or ".." in key.split("/"):
+        raise ValueError(f"not a kernel parameter: {key}")
+    return key if "/" in key else key.replace(".", "/")
+
+
+def _normal(value: str | int) -> str:
+    return " ".join(str(value).split())
