@@ -1,0 +1,204 @@
+"""Builds the context of a run: reads the file, connects to all hosts at once, gathers their facts.
+
+Whatever fails comes back together, every host with its reason, unless the hosts that fail are workers within budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kubexm import config
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.apis.v1alpha1 import Host as HostEntry
+from kubexm.config import Loaded
+from kubexm.connector import Connector, Host
+from kubexm.errors import ConfigError, HostError, InitializationError, KubexmError, UsageError
+from kubexm.redact import Redactor
+from kubexm.runner import Facts, Runner
+from kubexm.runtime.context import CONTROL_NODE, Context
+from kubexm.runtime.host import HostRuntime
+from kubexm.runtime.secrets import SecretStore
+from kubexm.runtime.settings import SettingsReader
+from kubexm.runtime.workdir import WorkDir
+
+if TYPE_CHECKING:
+    from kubexm.connector import ConnectionPool
+
+__all__ = ["RuntimeBuilder", "plan_host"]
+
+
+class RuntimeBuilder:
+    """Everything needed to build a context; `build` connects, `build_offline` asks no host."""
+
+    def __init__(
+        self,
+        file: Path | Loaded,
+        *,
+        ask: Callable[[str], str] | None = None,
+        accept_new_host_keys: bool = False,
+        ignore_errors: bool | None = None,
+        work_dir: str | None = None,
+        logger: logging.Logger | None = None,
+        only_hosts: Collection[str] | None = None,
+        tolerate: bool = False,
+        facts: bool = True,
+    ) -> None:
+        """`only_hosts` leaves the others out; `tolerate` treats every unreachable host as within budget.
+
+        Without `facts` the hosts are connected to and asked nothing: theirs are the assumed ones.
+        """
+        self._loaded = file if isinstance(file, Loaded) else config.load(file)
+        if any(entry.name == CONTROL_NODE for entry in self._loaded.cluster.hosts):
+            raise ConfigError(
+                f"{self._loaded.source.name}: no host can be called {CONTROL_NODE}: that is the machine kubexm runs on",
+                hint="give it another name; to make this machine a part of the cluster, say `type: local`",
+            )
+        self._ask = ask
+        self._accept = accept_new_host_keys
+        self._ignore_errors = ignore_errors
+        self._work_dir = work_dir
+        self._logger = logger or logging.getLogger("kubexm")
+        self._only_hosts = only_hosts
+        self._tolerate = tolerate
+        self._facts = facts
+        self._runner = Runner()
+
+    @property
+    def loaded(self) -> Loaded:
+        """The file as it was read."""
+        return self._loaded
+
+    async def build(self) -> Context:
+        """The context, with every host connected and its facts gathered. Close it when done."""
+        from kubexm.connector import ConnectionPool
+
+        redactor = Redactor()
+        pool = ConnectionPool()
+        try:
+            connectors = self._connectors(pool, redactor)
+            hosts = {entry.name: plan_host(entry) for entry in self._entries()}
+            hosts[CONTROL_NODE] = _control_node()
+            outcomes = await asyncio.gather(*(self._initialise(host, connectors[name]) for name, host in hosts.items()))
+            found = dict(zip(hosts, outcomes, strict=True))
+            runtimes = {name: outcome for name, outcome in found.items() if isinstance(outcome, HostRuntime)}
+            errors = {name: outcome for name, outcome in found.items() if isinstance(outcome, HostError)}
+            self._refuse_beyond_budget(errors)
+            return self._context(redactor, pool, runtimes, errors)
+        except BaseException:
+            await pool.close()
+            raise
+
+    def _connectors(self, pool: ConnectionPool, redactor: Redactor) -> dict[str, Connector]:
+        """The way to each host; every secret that cannot be had is told at once."""
+        directory = self._loaded.source.directory
+        reader = SettingsReader(directory, redactor, ask=self._ask, accept_new_host_keys=self._accept)
+        connectors: dict[str, Connector] = {CONTROL_NODE: pool.local(CONTROL_NODE)}
+        refused: dict[str, ConfigError] = {}
+        for entry in self._entries():
+            try:
+                if entry.type == "ssh":
+                    connectors[entry.name] = pool.connector(entry.name, reader.settings(entry))
+                else:
+                    connectors[entry.name] = pool.local(entry.name, sudo_password=reader.sudo_password(entry))
+            except ConfigError as error:
+                refused[error.message] = error
+        if len(refused) > 1:
+            lines = [f"{text}\n    → {each.hint}" if each.hint else text for text, each in refused.items()]
+            raise ConfigError("\n".join([f"{len(refused)} secrets cannot be had:", *(f"  {line}" for line in lines)]))
+        if refused:
+            raise next(iter(refused.values()))
+        return connectors
+
+    def build_offline(self) -> Context:
+        """A context that knows the file alone: for plans with no host reachable."""
+        from kubexm.connector import ConnectionPool
+
+        return self._context(Redactor(), ConnectionPool(), {}, {}, offline=True)
+
+    async def _initialise(self, host: Host, connector: Connector) -> HostRuntime | HostError:
+        try:
+            await connector.connect()
+            facts = await self._runner.gather_facts(connector) if self._facts else Facts.assumed()
+        except HostError as error:
+            error.host = host.name
+            return error
+        except KubexmError as error:
+            return HostError(error.message, host=host.name, hint=error.hint)
+        return HostRuntime(host, connector, facts, self._runner)
+
+    def _entries(self) -> list[HostEntry]:
+        entries = list(self._loaded.cluster.hosts)
+        if self._only_hosts is None:
+            return entries
+        unknown = sorted(set(self._only_hosts) - {entry.name for entry in entries})
+        if unknown:
+            raise UsageError(
+                f"no such host in {self._loaded.source.name}: {', '.join(unknown)}",
+                hint="hosts there: " + ", ".join(entry.name for entry in entries),
+            )
+        return [entry for entry in entries if entry.name in self._only_hosts]
+
+    def _refuse_beyond_budget(self, errors: dict[str, HostError]) -> None:
+        if not errors or self._tolerate:
+            return
+        expendable = _expendable(self._loaded.cluster)
+        allowed = self._loaded.cluster.spec.execution.max_failed_workers.of(len(expendable))
+        if len(errors) > allowed or not set(errors) <= expendable:
+            raise InitializationError(errors.values())
+
+    def _context(
+        self,
+        redactor: Redactor,
+        pool: ConnectionPool,
+        runtimes: dict[str, HostRuntime],
+        unreached: dict[str, HostError],
+        *,
+        offline: bool = False,
+    ) -> Context:
+        cluster = self._loaded.cluster
+        settings = cluster.spec.global_
+        work_dir = WorkDir.of(cluster.name, self._work_dir or settings.work_dir, self._loaded.source.directory)
+        if not offline:
+            work_dir.prepare()
+        ignore = settings.ignore_errors if self._ignore_errors is None else self._ignore_errors
+        return Context(
+            cluster=cluster,
+            hosts=tuple(plan_host(entry) for entry in self._entries()),
+            control_node=_control_node(),
+            host_runtimes=runtimes,
+            unreached=unreached,
+            runner=self._runner,
+            pool=pool,
+            logger=self._logger,
+            work_dir=work_dir,
+            redactor=redactor,
+            secrets=SecretStore(work_dir.secrets, redactor),
+            ignore_errors=ignore,
+            offline=offline,
+        )
+
+
+def plan_host(entry: HostEntry) -> Host:
+    """A host of the file as plans see it."""
+    return Host(
+        name=entry.name,
+        address=entry.address,
+        internal_addresses=tuple(str(address) for address in entry.internal_addresses),
+        roles=entry.roles,
+        labels=dict(entry.labels),
+        taints=tuple(str(taint) for taint in entry.taints),
+        arch=entry.arch,
+        local=entry.type == "local",
+    )
+
+
+def _control_node() -> Host:
+    return Host(name=CONTROL_NODE, address="127.0.0.1", local=True)
+
+
+def _expendable(cluster: Cluster) -> set[str]:
+    return {host.name for host in cluster.hosts if "worker" in host.roles and not host.has_role("etcd", "controlPlane")}

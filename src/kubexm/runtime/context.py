@@ -1,0 +1,73 @@
+"""The environment of a run: config, hosts, connections, caches, directories. No engine, no callbacks, no decisions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.cache import Caches
+from kubexm.connector import Host
+from kubexm.errors import HostError
+from kubexm.redact import Redactor
+from kubexm.runner import Facts, Runner
+from kubexm.runtime.facades import PipelineContext, StepContext
+from kubexm.runtime.facts_trace import FactsTrace
+from kubexm.runtime.host import HostRuntime
+from kubexm.runtime.secrets import SecretStore
+from kubexm.runtime.unit import UnitConnector
+from kubexm.runtime.workdir import WorkDir
+
+if TYPE_CHECKING:
+    from kubexm.connector import ConnectionPool
+
+__all__ = ["CONTROL_NODE", "Context"]
+
+CONTROL_NODE = "control-node"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """Everything a run needs to know and to reach. Layers see it through their facades only."""
+
+    cluster: Cluster
+    hosts: tuple[Host, ...]
+    control_node: Host
+    host_runtimes: Mapping[str, HostRuntime]
+    """Of every host that was reached, and of the control node."""
+    unreached: Mapping[str, HostError] = field(default_factory=dict)
+    """Hosts that could not be reached at the start, within their budget."""
+    runner: Runner
+    pool: ConnectionPool
+    logger: logging.Logger
+    work_dir: WorkDir
+    redactor: Redactor
+    secrets: SecretStore
+    caches: Caches = field(default_factory=Caches)
+    facts_trace: FactsTrace = field(default_factory=FactsTrace)
+    ignore_errors: bool = False
+    """Every node is optional: failures are reported, and what can go on goes on."""
+    offline: bool = False
+    """No host was asked: plans stand on assumed facts."""
+
+    def pipeline_context(self) -> PipelineContext:
+        """The view for pipelines."""
+        return PipelineContext(self)
+
+    def step_context(self, node: str, connector: UnitConnector, run: str) -> StepContext:
+        """The view for one attempt of a step on one host."""
+        return StepContext(self, node, self.host_runtimes[connector.host], connector, run)
+
+    def facts_of(self, host: str) -> Facts:
+        """The host's facts, or the documented assumption where it was not reached."""
+        runtime = self.host_runtimes.get(host)
+        if runtime is not None:
+            return runtime.facts
+        arch = next((known.arch for known in self.hosts if known.name == host), None)
+        return Facts.assumed(arch=arch or "amd64")
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self.pool.close()

@@ -1,0 +1,150 @@
+"""Four views of the context, one for each layer: a step cannot see what a pipeline can, and the other way round.
+
+The upper three plan and touch no host; only StepContext reaches one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.cache import Key, StepCache
+from kubexm.connector import Host
+from kubexm.redact import Secret, SecretRef
+from kubexm.runner import Facts
+from kubexm.runtime.host import HostRuntime
+from kubexm.runtime.unit import UnitConnector
+
+if TYPE_CHECKING:
+    from kubexm.runtime.context import Context
+
+__all__ = ["ModuleContext", "PipelineContext", "StepContext", "TaskContext"]
+
+T = TypeVar("T")
+
+
+class PipelineContext:
+    """What a pipeline plans from: the cluster, and who its hosts are."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def cluster(self) -> Cluster:
+        """The user's file, with every default."""
+        return self._context.cluster
+
+    @property
+    def logger(self) -> logging.Logger:
+        """Where planning may say something."""
+        return self._context.logger
+
+    @property
+    def cluster_uid(self) -> str:
+        """The UID its hosts carry, if it was made from this work directory; empty before there is one."""
+        return self._context.work_dir.cluster_uid
+
+    @property
+    def control_node(self) -> Host:
+        """This machine, for work that is done once and locally."""
+        return self._context.control_node
+
+    def hosts(self, role: str | None = None) -> tuple[Host, ...]:
+        """The cluster's hosts (of one role), in the order of the file."""
+        return tuple(host for host in self._context.hosts if role is None or role in host.roles)
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Every host a node may be for, the control node included."""
+        return (*(host.name for host in self._context.hosts), self.control_node.name)
+
+    def for_module(self) -> ModuleContext:
+        """The view for modules."""
+        return ModuleContext(self._context)
+
+
+class ModuleContext(PipelineContext):
+    """What a module plans from."""
+
+    def for_task(self) -> TaskContext:
+        """The view for tasks."""
+        return TaskContext(self._context)
+
+
+class TaskContext(ModuleContext):
+    """What a task decides from: config, hosts, and their facts. Notes which facts it was asked for."""
+
+    def facts(self, host: Host) -> Facts:
+        """The host's facts, or the documented assumption where it was not reached."""
+        return self._context.facts_trace.view(host.name, self._context.facts_of(host.name))
+
+    @property
+    def work_dir(self) -> str:
+        """The cluster's directory on the control node, for planning local paths."""
+        return str(self._context.work_dir.path)
+
+
+class StepContext:
+    """What a step acts with: its host, the values others produced, secrets by name. Nothing of the plan."""
+
+    __slots__ = ("_cache", "_connector", "_context", "_host", "_runtime", "node", "run", "warnings")
+
+    def __init__(self, context: Context, node: str, runtime: HostRuntime, connector: UnitConnector, run: str) -> None:
+        self._context = context
+        self._connector = connector
+        self._runtime = runtime
+        self._host: HostRuntime | None = None
+        self._cache: StepCache | None = None
+        self.node = node
+        self.run = run
+        self.warnings: list[str] = []
+
+    @property
+    def host(self) -> HostRuntime:
+        """The host, and what can be done to it in this attempt."""
+        if self._host is None:
+            self._host = self._runtime.through(self._connector)
+        return self._host
+
+    @property
+    def logger(self) -> logging.Logger:
+        """A logger of this node and host."""
+        return self._context.logger.getChild(f"{self.node}.{self.host.name}")
+
+    @property
+    def facts(self) -> Facts:
+        """The host's facts as of the start of the run."""
+        return self.host.facts
+
+    def facts_of(self, host: str) -> Facts:
+        """Another host's facts."""
+        return self._context.facts_of(host)
+
+    @property
+    def cache(self) -> StepCache:
+        """What this step can see: its own values, then its task's, its module's and the pipeline's."""
+        if self._cache is None:
+            self._cache = self._context.caches.step(self.node)
+        return self._cache
+
+    def value(self, key: Key[T]) -> T:
+        """A value produced upstream: this host's for a per-host key."""
+        return self.cache.get(key, self.host.name)
+
+    def has(self, key: Key[Any]) -> bool:
+        """True if the value is there: prechecks of consumers run without what is produced on demand."""
+        return (key, self.host.name) in self.cache
+
+    def values(self, key: Key[T]) -> Mapping[str, T]:
+        """Every host's value of a per-host key."""
+        return self.cache.by_host(key)
+
+    def secret(self, ref: SecretRef) -> Secret:
+        """A secret by its name."""
+        return self._context.secrets.get(ref)
+
+    def warn(self, message: str) -> None:
+        """Something the user should know, though the step succeeds."""
+        self.warnings.append(self._context.redactor(message))

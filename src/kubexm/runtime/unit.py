@@ -1,0 +1,128 @@
+"""The connector as one (node, host) sees it: its changes carry receipts of its name, its output goes to its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from kubexm.connector import Command, CommandResult, Connector, OutputSink, Receipt, Stream, Upload
+
+__all__ = ["Transcript", "UnitConnector"]
+
+_KEPT = 64 * 1024
+
+
+class Transcript:
+    """What the changing commands of a unit printed: the whole goes to `sink`, head and tail are kept."""
+
+    __slots__ = ("_head", "_sink", "_size", "_tail")
+
+    def __init__(self, sink: OutputSink | None = None) -> None:
+        self._sink = sink
+        self._head: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        self._tail: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        self._size: dict[Stream, int] = {"stdout": 0, "stderr": 0}
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Takes one piece of output."""
+        if self._sink is not None:
+            self._sink(stream, data)
+        self._size[stream] += len(data)
+        head, tail = self._head[stream], self._tail[stream]
+        room = _KEPT // 2 - len(head)
+        if room > 0:
+            head += data[:room]
+            data = data[room:]
+        tail += data
+        if len(tail) > _KEPT:
+            del tail[: -_KEPT // 2]
+
+    def text(self, stream: Stream) -> str:
+        """What is kept of a stream, with a line that says how much is missing."""
+        head, tail = bytes(self._head[stream]), bytes(self._tail[stream][-_KEPT // 2 :])
+        missing = self._size[stream] - len(head) - len(tail)
+        gap = f"\n… {missing} bytes left out …\n".encode() if missing else b""
+        return (head + gap + tail).decode(errors="replace")
+
+
+class UnitConnector:
+    """A connector for the time of one attempt at one unit. Between `begin` and `end` it may change; else it reads."""
+
+    __slots__ = ("_changing", "_count", "_inner", "_receipts", "_transcript")
+
+    def __init__(self, inner: Connector, transcript: Callable[[], Transcript]) -> None:
+        self._inner = inner
+        self._transcript = transcript
+        self._receipts = ""
+        self._count = 0
+        self._changing = False
+
+    def begin(self, receipts: str) -> None:
+        """Changes are allowed from here on, with receipts named so and numbered."""
+        self._receipts = receipts
+        self._count = 0
+        self._changing = True
+
+    def end(self) -> None:
+        """Only reads from here on."""
+        self._changing = False
+
+    @property
+    def host(self) -> str:
+        """The host's name."""
+        return self._inner.host
+
+    async def connect(self) -> None:
+        """Connects, if that is not done yet."""
+        await self._inner.connect()
+
+    async def close(self) -> None:
+        """Does nothing: the connection is the pool's."""
+
+    async def execute(self, command: Command) -> CommandResult:
+        """Runs it; a change gets this unit's next receipt and its output is recorded."""
+        if not command.changes:
+            return await self._inner.execute(command)
+        self._refuse_if_reading(command.display or command.script)
+        self._count += 1
+        transcript = self._transcript()
+        sink = command.sink
+
+        def record(stream: Stream, data: bytes) -> None:
+            transcript.write(stream, data)
+            if sink is not None:
+                sink(stream, data)
+
+        return await self._inner.execute(
+            replace(command, receipt=command.receipt or f"{self._receipts}.{self._count}", sink=record)
+        )
+
+    async def upload(self, upload: Upload) -> bool:
+        """Puts the file there."""
+        self._refuse_if_reading(f"upload of {upload.path}")
+        return await self._inner.upload(upload)
+
+    async def download(self, path: PurePosixPath, target: Path, *, sudo: bool = True) -> None:
+        """Fetches a file."""
+        await self._inner.download(path, target, sudo=sudo)
+
+    async def settle(self, prefix: str, *, wait: float) -> tuple[Receipt, ...]:
+        """The receipts whose names start so."""
+        return await self._inner.settle(prefix, wait=wait)
+
+    async def forget(self, prefix: str) -> None:
+        """Removes receipts of commands that have ended."""
+        await self._inner.forget(prefix)
+
+    async def boot_id(self) -> str:
+        """Of the host's current boot."""
+        return await self._inner.boot_id()
+
+    def fence(self, path: PurePosixPath, token: int | None) -> None:
+        """Sets the fence of the connection below."""
+        self._inner.fence(path, token)
+
+    def _refuse_if_reading(self, what: str) -> None:
+        if not self._changing:
+            raise AssertionError(f"a precheck must not change anything: {what}")
