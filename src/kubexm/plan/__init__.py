@@ -1,0 +1,39 @@
+"""Plans as data: nodes, fragments, graphs, their results, and how they are shown and saved. Touches no host."""
+
+from kubexm.plan.fragment import EMPTY, ExecutionFragment, join_after, join_per_host, resolve_milestones
+from kubexm.plan.graph import Budget, ExecutionGraph, FailureMode, FailurePolicy
+from kubexm.plan.node import ExecutionNode, Milestone, Retry
+from kubexm.plan.results import (
+    ErrorInfo,
+    GraphExecutionResult,
+    HostResult,
+    NodeResult,
+    Prediction,
+    RunStatus,
+    State,
+)
+from kubexm.plan.saved import SavedPlan, changed_paths
+
+__all__ = [
+    "EMPTY",
+    "Budget",
+    "ErrorInfo",
+    "ExecutionFragment",
+    "ExecutionGraph",
+    "ExecutionNode",
+    "FailureMode",
+    "FailurePolicy",
+    "GraphExecutionResult",
+    "HostResult",
+    "Milestone",
+    "NodeResult",
+    "Prediction",
+    "Retry",
+    "RunStatus",
+    "SavedPlan",
+    "State",
+    "changed_paths",
+    "join_after",
+    "join_per_host",
+    "resolve_milestones",
+]
