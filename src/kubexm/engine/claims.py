@@ -1,0 +1,104 @@
+"""Who is writing what, and which verdicts are still good. Pure: a clock that counts beginnings of writes, no time."""
+
+from __future__ import annotations
+
+from kubexm.engine.layout import Layout
+from kubexm.step import clash, clash_in_cluster
+
+__all__ = ["Claims"]
+
+
+class Claims:
+    """Intersecting writes on a host exclude each other; a verdict read ahead dies with the next write it could see."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.clock = 0
+        self._active: list[list[int]] = [[] for _ in layout.hosts]
+        self._log: dict[int, list[_Write]] = {}
+        self._cluster_log: list[_Write] = []
+        self._open: dict[int, _Write] = {}
+        self._verdicts: dict[int, set[int]] = {}
+        self._cluster_verdicts: set[int] = set()
+        self._touches_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.writes]
+        self._sees_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.reads]
+
+    def free(self, unit: int) -> bool:
+        """True if nothing active on its host writes what this unit would write."""
+        layout = self._layout
+        mine = layout.writes[layout.unit_node[unit]]
+        if not mine:
+            return True
+        writes, nodes = layout.writes, layout.unit_node
+        return not any(clash(mine, writes[nodes[other]]) for other in self._active[layout.unit_host[unit]])
+
+    def take(self, unit: int) -> None:
+        """The unit holds its writes from now on."""
+        if self._layout.writes[self._layout.unit_node[unit]]:
+            self._active[self._layout.unit_host[unit]].append(unit)
+
+    def release(self, unit: int) -> None:
+        """The unit writes no more."""
+        active = self._active[self._layout.unit_host[unit]]
+        if unit in active:
+            active.remove(unit)
+        write = self._open.pop(unit, None)
+        if write is not None:
+            self.clock += 1
+            write.ended = self.clock
+
+    def begin(self, unit: int) -> None:
+        """The unit's write begins: every verdict that could see it is void."""
+        layout = self._layout
+        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        mine = layout.writes[node]
+        if not mine:
+            return
+        self.clock += 1
+        write = self._open[unit] = _Write(node, host)
+        self._log.setdefault(host, []).append(write)
+        seen = self._verdicts.get(host)
+        if seen:
+            self._void({other for other in seen if clash(layout.reads[layout.unit_node[other]], mine)})
+        if self._touches_cluster[node]:
+            self._cluster_log.append(write)
+            reads, nodes = layout.reads, layout.unit_node
+            self._void({other for other in self._cluster_verdicts if clash_in_cluster(reads[nodes[other]], mine)})
+
+    def note(self, unit: int, since: int) -> bool:
+        """Keeps a SATISFIED verdict that was read from clock `since` on; False if a write overlapped the reading."""
+        layout = self._layout
+        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        mine = layout.reads[node]
+        writes = layout.writes
+        if any(w.overlaps(since) and clash(mine, writes[w.node]) for w in self._log.get(host, ())):
+            return False
+        if self._sees_cluster[node]:
+            if any(w.overlaps(since) and clash_in_cluster(mine, writes[w.node]) for w in self._cluster_log):
+                return False
+            self._cluster_verdicts.add(unit)
+        self._verdicts.setdefault(host, set()).add(unit)
+        return True
+
+    def satisfied(self, unit: int) -> bool:
+        """True if a verdict read ahead says so and nothing it read has been written since."""
+        return unit in self._verdicts.get(self._layout.unit_host[unit], ())
+
+    def _void(self, units: set[int]) -> None:
+        for unit in units:
+            self._verdicts[self._layout.unit_host[unit]].discard(unit)
+            self._cluster_verdicts.discard(unit)
+
+
+class _Write:
+    """One write on one host: the clock at its end, or none while it goes on."""
+
+    __slots__ = ("ended", "host", "node")
+
+    def __init__(self, node: int, host: int) -> None:
+        self.node = node
+        self.host = host
+        self.ended: int | None = None
+
+    def overlaps(self, since: int) -> bool:
+        return self.ended is None or self.ended > since

@@ -1,0 +1,431 @@
+"""The engine that runs in this process, on asyncio. Drives the state machine and holds no rule of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+
+from kubexm.engine.ahead import ReadAhead
+from kubexm.engine.attempt import Attempt, Outcome
+from kubexm.engine.base import RunOptions
+from kubexm.engine.layout import Layout
+from kubexm.engine.recorder import Recorder
+from kubexm.engine.rollback import roll_back
+from kubexm.engine.state import RunState, Stop
+from kubexm.engine.values import ValueBook
+from kubexm.errors import ConnectError, ConnectionLost, JournalError, OutcomeUnknown
+from kubexm.events import EventKind
+from kubexm.plan import (
+    ErrorInfo,
+    ExecutionGraph,
+    GraphExecutionResult,
+    HostResult,
+    NodeResult,
+    Prediction,
+    RunStatus,
+    State,
+)
+from kubexm.runtime import Context
+from kubexm.step import Check
+
+__all__ = ["LocalEngine"]
+
+
+class LocalEngine:
+    """Executes graphs on asyncio, at most `parallel` units at a time."""
+
+    def __init__(self, *, parallel: int = 100, read_ahead: bool = True) -> None:
+        self._parallel = parallel
+        self._read_ahead = read_ahead
+
+    async def execute(self, ctx: Context, graph: ExecutionGraph, options: RunOptions) -> GraphExecutionResult:
+        """Runs the graph to its end, whatever happens on the hosts; every (node, host) has one final state."""
+        if ctx.ignore_errors:
+            graph = graph.all_optional()
+        with _fewer_collections():
+            return await _Run(ctx, graph, options, self._parallel, read_ahead=self._read_ahead).execute()
+
+
+@contextmanager
+def _fewer_collections() -> Iterator[None]:
+    """A large run makes many objects that stay and few cycles: looking for these seldom saves a sixth of its time."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class _Run:
+    """One execution."""
+
+    def __init__(
+        self, ctx: Context, graph: ExecutionGraph, options: RunOptions, parallel: int, *, read_ahead: bool
+    ) -> None:
+        self._ctx = ctx
+        self._graph = graph
+        self._options = options
+        self._layout = Layout(graph)
+        self._state = RunState(self._layout, dry_run=options.dry_run, lost=ctx.unreached)
+        self._recorder = Recorder(options.journal, options.observers, ctx.redactor, ctx.logger, options.logs)
+        self._values = ValueBook(ctx)
+        self._parallel = parallel
+        self._workers: set[asyncio.Task[None]] = set()
+        self._idle: list[asyncio.Future[int | None]] = []
+        self._timers = 0
+        self._postponed: dict[int, ErrorInfo] = {}
+        """Why the last attempt failed of units that are to have another."""
+        self._stopped = False
+        self._bug: BaseException | None = None
+        self._lost_told: set[int] = set()
+        self._ahead = ReadAhead(ctx, self._state, self._recorder, options.run) if read_ahead else None
+        self._prior = options.prior
+        if self._prior is not None:
+            self._values.restore(graph, self._prior)
+
+    async def execute(self) -> GraphExecutionResult:
+        started = time.time()
+        self._announce()
+        self._options.cancellation.listen(self._cancelled)
+        self._told()
+        if self._ahead is not None and not self._state.over:
+            self._ahead.start(self._prior)
+        self._dispatch()
+        try:
+            while self._workers:
+                await asyncio.wait(self._workers, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._stop_now()
+            if self._workers:
+                await asyncio.wait(self._workers)
+        finally:
+            if self._ahead is not None:
+                await self._ahead.stop()
+        if self._bug is not None:
+            raise self._bug
+        self._state.conclude()
+        self._told()
+        status = self._state.status()
+        if self._options.rollback and status in (RunStatus.FAILED, RunStatus.INTERRUPTED) and not self._options.dry_run:
+            await roll_back(self._ctx, self._layout, self._recorder, self._options.run, self._changed(), self._prior)
+        self._recorder.emit(EventKind.RUN_ENDED, data={"status": status.value})
+        await self._options.journal.durable()
+        return self._result(status, started)
+
+    # Workers
+
+    def _dispatch(self) -> None:
+        """Hands out whatever may start, to idle workers first."""
+        while self._idle or len(self._workers) < self._parallel:
+            unit = self._state.take()
+            if unit is None:
+                break
+            if self._idle:
+                self._idle.pop().set_result(unit)
+            else:
+                task = asyncio.create_task(self._work(unit))
+                self._workers.add(task)
+                task.add_done_callback(self._worker_ended)
+        self._told()
+        if self._state.over:
+            for waiting in self._idle:
+                waiting.set_result(None)
+            self._idle.clear()
+        elif not self._state.active and not self._timers:
+            raise AssertionError("units are left, nothing is active and nothing can start")
+
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
+        self._workers.discard(task)
+        if not task.cancelled() and (bug := task.exception()) is not None and self._bug is None:
+            self._bug = bug
+            self._stop_now()
+
+    async def _work(self, unit: int) -> None:
+        taken: int | None = unit
+        while taken is not None:
+            await self._unit(taken)
+            if self._stopped:
+                return
+            taken = self._state.take()
+            if taken is None:
+                waiting: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+                self._idle.append(waiting)
+                self._dispatch()
+                taken = await waiting
+            elif self._idle:
+                self._dispatch()
+            elif self._state.ended:
+                self._told()
+
+    def _told(self) -> None:
+        """Tells of units that ended without being started, and of hosts that dropped out."""
+        layout, state = self._layout, self._state
+        for host, first in (*state.lost.items(), *state.unreached.items()):
+            if host not in self._lost_told:
+                self._lost_told.add(host)
+                self._recorder.emit(EventKind.HOST_LOST, host=layout.hosts[host], data={"reason": self._why(first)})
+        ended, state.ended = state.ended, []
+        for unit in ended:
+            node = layout.nodes[layout.unit_node[unit]]
+            final = state.final(unit)
+            root = state.root.get(unit)
+            reason = (node.excluded or "not demanded") if final is State.EXCLUDED else ""
+            result = HostResult(
+                host=layout.hosts[layout.unit_host[unit]],
+                state=final,
+                attempts=state.attempts.get(unit, 0),
+                error=self._postponed.get(unit) if final is State.FAILED else None,
+                root_cause=None if root is None else self._cause(root),
+                reason=reason if root is None else self._why(root),
+            )
+            self._recorder.done(unit, node.id, result)
+
+    def _cause(self, root: int) -> tuple[str, str]:
+        layout = self._layout
+        if root < 0:
+            return "", layout.hosts[-1 - root]
+        return layout.nodes[layout.unit_node[root]].id, layout.hosts[layout.unit_host[root]]
+
+    def _why(self, root: int) -> str:
+        node, host = self._cause(root)
+        if not node:
+            error = self._ctx.unreached.get(host)
+            return f"{host} could not be reached" + (f": {error.message}" if error is not None else "")
+        return f"{node} failed on {host}"
+
+    # One unit
+
+    async def _unit(self, unit: int) -> None:
+        layout = self._layout
+        node, host = layout.nodes[layout.unit_node[unit]], layout.hosts[layout.unit_host[unit]]
+        started = time.time()
+        attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host)
+        try:
+            outcome = await self._carry_out(unit, attempt)
+        except asyncio.CancelledError:
+            self._end(unit, attempt, State.INTERRUPTED, started)
+        except Exception as error:  # noqa: BLE001 - a failing step, or a bug in one, ends its unit and not the run
+            self._fail(unit, attempt, error, started)
+        else:
+            if outcome is not None:
+                self._succeed(unit, attempt, outcome, started)
+
+    async def _carry_out(self, unit: int, attempt: Attempt) -> Outcome | None:
+        """The outcome; None if the unit goes on later: it demands a value, or this is a dry run and it was told."""
+        if self._prior is not None and (settled := await self._settle(unit, attempt)) is not None:
+            return settled
+        check = await self._precheck(unit, attempt)
+        if check is None or check.satisfied:
+            return None if check is None else Outcome(changed=False, check=check, values=check.values)
+        if self._state.demand(unit):
+            self._dispatch()
+            return None
+        if self._options.dry_run:
+            self._predict(unit, attempt, Prediction.CHANGE, check)
+            return None
+        self._values.require(attempt.node, attempt.host)
+        try:
+            return await self._change(unit, attempt, check)
+        except OutcomeUnknown:
+            check = await attempt.precheck()
+            if check.satisfied:
+                return Outcome(changed=True, check=check, values=check.values)
+            if check.satisfied is None:
+                raise
+        self._retrying(unit, attempt, "its outcome was unknown and its state does not hold", 0.0)
+        return await self._change(unit, attempt, check)
+
+    async def _precheck(self, unit: int, attempt: Attempt) -> Check | None:
+        """The verdict, read ahead or now; None if a dry run cannot know it."""
+        if self._options.dry_run and (self._state.unknown(unit) or self._lacks_values(unit)):
+            reason = "it reads what an earlier step would change"
+            self._predict(unit, attempt, Prediction.UNKNOWN, Check(False, reason=reason))
+            return None
+        if self._ahead is not None and self._ahead.has_read(unit):
+            ahead = await self._ahead.verdict(unit)
+            if ahead is not None:
+                attempt.step_context.warnings.extend(self._ahead.warnings(unit))
+                return ahead
+        return await attempt.precheck()
+
+    def _lacks_values(self, unit: int) -> bool:
+        """True if a value it consumes, and could not ask for, was not produced."""
+        node, host = self._name(unit)
+        on_demand = bool(self._layout.demand_up[self._layout.unit_node[unit]])
+        return not on_demand and bool(self._values.missing(self._graph.nodes[node], host))
+
+    def _change(self, unit: int, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
+        self._state.begin_run(unit)
+        number = self._state.attempts[unit] + self._earlier_attempts(unit)
+        return attempt.change(number, f"{self._options.run}.{self._layout.unit_node[unit]}.{number}", check)
+
+    def _earlier_attempts(self, unit: int) -> int:
+        return 0 if self._prior is None else self._prior.attempts.get(self._name(unit), 0)
+
+    def _name(self, unit: int) -> tuple[str, str]:
+        layout = self._layout
+        return layout.nodes[layout.unit_node[unit]].id, layout.hosts[layout.unit_host[unit]]
+
+    async def _settle(self, unit: int, attempt: Attempt) -> Outcome | None:
+        """What an earlier process of this run left of this unit, if that decides it."""
+        assert self._prior is not None
+        name = self._name(unit)
+        done = self._prior.done.get(name)
+        if done is not None and done.get("unreadable") and State(done["state"]) is State.SUCCEEDED:
+            if self._values.has_all(attempt.node, name[1]):
+                return Outcome(changed=True, check=Check.unreadable())
+        elif (under_way := self._prior.under_way.get(name)) is not None and unit not in self._state.attempts:
+            return await attempt.settle(under_way)
+        return None
+
+    # Ends
+
+    def _succeed(self, unit: int, attempt: Attempt, outcome: Outcome, started: float) -> None:
+        node, host = attempt.node, attempt.host
+        try:
+            journalled = self._values.publish(node, host, outcome.values)
+        except Exception as error:  # noqa: BLE001 - values that do not fit their keys fail the unit
+            self._fail(unit, attempt, error, started)
+            return
+        extra: dict[str, object] = {"values": journalled} if journalled else {}
+        if outcome.check.satisfied is None:
+            extra["unreadable"] = True
+        changed = outcome.changed or (self._prior is not None and self._prior.changed((node.id, host)))
+        self._end(unit, attempt, State.SUCCEEDED if changed else State.SATISFIED, started, extra=extra)
+
+    def _fail(self, unit: int, attempt: Attempt, error: Exception, started: float) -> None:
+        if not isinstance(error, JournalError):
+            delay = self._state.retry_after(unit, error)
+            if delay is not None:
+                self._state.postpone(unit)
+                self._postponed[unit] = self._recorder.error(error)
+                self._retrying(unit, attempt, self._ctx.redactor(str(error)), delay)
+                self._timers += 1
+                asyncio.get_running_loop().call_later(delay, self._resume, unit)
+                return
+        elif self._state.stop is Stop.NO:
+            self._state.stop = Stop.FAILED  # without a journal nothing new may start
+        if self._ctx.logger.isEnabledFor(logging.DEBUG):
+            self._ctx.logger.debug("%s on %s failed", attempt.node.id, attempt.host, exc_info=error)
+        gone = isinstance(error, ConnectError | ConnectionLost)
+        self._end(unit, attempt, State.FAILED, started, error=self._recorder.error(error), gone=gone)
+
+    def _retrying(self, unit: int, attempt: Attempt, why: str, delay: float) -> None:
+        data = {"attempt": self._state.attempts.get(unit, 0), "delay": delay, "error": why}
+        self._recorder.emit(EventKind.UNIT_RETRY, attempt.node.id, attempt.host, data)
+
+    def _resume(self, unit: int) -> None:
+        self._timers -= 1
+        self._state.resume(unit)
+        self._dispatch()
+
+    def _predict(self, unit: int, attempt: Attempt, prediction: Prediction, check: Check) -> None:
+        self._state.predict_change(unit)
+        self._end(
+            unit, attempt, State.SUCCEEDED, time.time(), prediction=prediction, reason=check.reason, diff=check.diff
+        )
+
+    def _end(
+        self,
+        unit: int,
+        attempt: Attempt,
+        state: State,
+        started: float,
+        *,
+        error: ErrorInfo | None = None,
+        gone: bool = False,
+        prediction: Prediction | None = None,
+        reason: str = "",
+        diff: str = "",
+        extra: dict[str, object] | None = None,
+    ) -> None:
+        stdout, stderr = attempt.output()
+        if prediction is None and self._options.dry_run and state is State.SATISFIED:
+            prediction = Prediction.NO_CHANGE
+        result = HostResult(
+            host=attempt.host,
+            state=state,
+            started=started,
+            ended=time.time(),
+            attempts=self._state.attempts.get(unit, 0),
+            stdout=stdout,
+            stderr=stderr,
+            error=error,
+            reason=self._ctx.redactor(reason) if reason else "",
+            prediction=prediction,
+            diff=self._ctx.redactor(diff) if diff else "",
+            warnings=tuple(dict.fromkeys(attempt.step_context.warnings)),
+        )
+        self._recorder.done(unit, attempt.node.id, result, extra)
+        self._state.finish(unit, state, host_gone=gone)
+
+    # Stopping
+
+    def _cancelled(self, level: int) -> None:
+        if level == 1:
+            self._state.cancel()
+            self._recorder.emit(EventKind.RUN_CANCELLING, data={"now": False})
+            if self._workers:
+                self._dispatch()
+        elif level == 2:
+            self._stop_now()
+
+    def _stop_now(self) -> None:
+        self._state.cancel()
+        self._recorder.emit(EventKind.RUN_CANCELLING, data={"now": True})
+        self._stopped = True
+        self._idle.clear()
+        for worker in self._workers:
+            worker.cancel()
+
+    # Telling
+
+    def _announce(self) -> None:
+        resumed = self._prior is not None
+        data = {
+            "run": self._options.run,
+            "name": self._graph.name,
+            "graph": self._graph.digest,
+            "units": self._layout.units,
+            "nodes": len(self._layout.nodes),
+            "hosts": self._layout.hosts,
+            "dry_run": self._options.dry_run,
+        }
+        self._recorder.emit(EventKind.RUN_RESUMED if resumed else EventKind.RUN_STARTED, data=data)
+
+    def _changed(self) -> list[int]:
+        """What this run changed, or may have."""
+        changed = []
+        for unit, result in self._recorder.results.items():
+            earlier = self._prior is not None and self._prior.changed(self._name(unit))
+            if earlier or result.attempts or result.state is State.SUCCEEDED:
+                changed.append(unit)
+        return changed
+
+    def _result(self, status: RunStatus, started: float) -> GraphExecutionResult:
+        layout, results = self._layout, self._recorder.results
+        nodes = {
+            node.id: NodeResult(
+                node.id,
+                node.step.describe(),
+                {results[unit].host: results[unit] for unit in layout.units_of(index)},
+                node.optional,
+            )
+            for index, node in enumerate(layout.nodes)
+        }
+        return GraphExecutionResult(
+            run=self._options.run,
+            name=self._graph.name,
+            status=status,
+            started=started,
+            ended=time.time(),
+            nodes=nodes,
+            lost_hosts={layout.hosts[host]: self._why(root) for host, root in self._state.lost.items()},
+            unreached={layout.hosts[host]: self._why(root) for host, root in self._state.unreached.items()},
+            dry_run=self._options.dry_run,
+        )

@@ -1,0 +1,76 @@
+"""What an interrupted run left in its journal: what was done, what was under way, and the values produced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubexm.events import Event, EventKind
+from kubexm.plan import State
+
+__all__ = ["Prior", "PriorAttempt"]
+
+Unit = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorAttempt:
+    """A change that had begun and whose end the journal does not know."""
+
+    attempt: int
+    receipts: str
+    boot_id: str
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """The journal of a run, read back."""
+
+    done: Mapping[Unit, Mapping[str, Any]] = field(default_factory=dict)
+    """The last end of each (node, host)."""
+    under_way: Mapping[Unit, PriorAttempt] = field(default_factory=dict)
+    attempts: Mapping[Unit, int] = field(default_factory=dict)
+    """How many attempts each had: receipts are never named twice."""
+    rolled_back: frozenset[Unit] = frozenset()
+    rollbacks: Mapping[Unit, int] = field(default_factory=dict)
+    """How often a rollback of each was begun: their receipts are never named twice either."""
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Prior:
+        """Replays events."""
+        done: dict[Unit, Mapping[str, Any]] = {}
+        under_way: dict[Unit, PriorAttempt] = {}
+        attempts: dict[Unit, int] = {}
+        rolled_back: set[Unit] = set()
+        rollbacks: dict[Unit, int] = {}
+        for event in events:
+            unit = (event.node, event.host)
+            data = event.data
+            match event.kind:
+                case EventKind.UNIT_RUNNING:
+                    attempts[unit] = data["attempt"]
+                    under_way[unit] = PriorAttempt(data["attempt"], data["receipts"], data["boot"], data["deadline"])
+                    rolled_back.discard(unit)
+                case EventKind.UNIT_RETRY:
+                    under_way.pop(unit, None)
+                case EventKind.UNIT_DONE:
+                    if data["state"] == State.INTERRUPTED:
+                        continue  # what was stopped midway is still under way as far as anyone knows
+                    done[unit] = {**data, "ended": event.time}
+                    under_way.pop(unit, None)
+                case EventKind.ROLLBACK_RUNNING:
+                    rollbacks[unit] = rollbacks.get(unit, 0) + 1
+                case EventKind.ROLLBACK_DONE if data.get("ok"):
+                    rolled_back.add(unit)
+                    done.pop(unit, None)
+                case _:
+                    pass
+        return cls(done, under_way, attempts, frozenset(rolled_back), rollbacks)
+
+    def changed(self, unit: Unit) -> bool:
+        """True if this run has changed it, or may have."""
+        if unit in self.rolled_back:
+            return False
+        return unit in self.under_way or self.done.get(unit, {}).get("state") == State.SUCCEEDED

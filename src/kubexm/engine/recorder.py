@@ -1,0 +1,144 @@
+"""Tells what happens: to the journal, to observers, to the logs, and at the end as results. Decides nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kubexm.connector import Stream
+from kubexm.engine.journal import Journal
+from kubexm.events import Event, EventKind, Observer
+from kubexm.plan import ErrorInfo, HostResult
+from kubexm.redact import Redactor
+from kubexm.runtime import Transcript
+
+__all__ = ["Recorder", "UnitLog"]
+
+
+class Recorder:
+    """Events out, results kept."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        observers: tuple[Observer, ...],
+        redactor: Redactor,
+        logger: logging.Logger,
+        logs: Path | None,
+    ) -> None:
+        self.journal = journal
+        self.redactor = redactor
+        self.logger = logger
+        self._observers = list(observers)
+        self._logs = logs
+        self.results: dict[int, HostResult] = {}
+
+    def emit(self, kind: EventKind, node: str = "", host: str = "", data: Mapping[str, Any] | None = None) -> Event:
+        """Journals an event and shows it to everyone."""
+        event = self.journal.append(kind, node, host, data)
+        if self._observers:
+            self._show(event)
+        return event
+
+    def done(self, unit: int, node: str, result: HostResult, extra: Mapping[str, Any] | None = None) -> None:
+        """A unit has its final state."""
+        self.results[unit] = result
+        data: dict[str, Any] = {"state": result.state}
+        if result.started is not None:
+            data["started"] = result.started
+        if result.attempts:
+            data["attempts"] = result.attempts
+        if result.stdout:
+            data["stdout"] = result.stdout
+        if result.stderr:
+            data["stderr"] = result.stderr
+        if result.error is not None:
+            data["error"] = result.error.to_dict()
+        if result.root_cause is not None:
+            data["root_cause"] = list(result.root_cause)
+        if result.reason:
+            data["reason"] = result.reason
+        if result.prediction is not None:
+            data["prediction"] = result.prediction
+            data["diff"] = result.diff
+        if result.warnings:
+            data["warnings"] = list(result.warnings)
+        if extra:
+            data.update(extra)
+        self.emit(EventKind.UNIT_DONE, node, result.host, data)
+
+    def rolled_back(self, unit: int, *, ok: bool) -> None:
+        """Notes in a unit's result how its rollback ended."""
+        self.results[unit] = replace(self.results[unit], rolled_back=ok)
+
+    def error(self, error: BaseException) -> ErrorInfo:
+        """The error as data, secrets masked."""
+        return ErrorInfo.of(error, self.redactor)
+
+    def log(self, node: str, host: str) -> UnitLog:
+        """Where the output of one (node, host) goes."""
+        return UnitLog(self, node, host, self._logs)
+
+    def show_output(self, node: str, host: str, stream: Stream, text: str) -> None:
+        """Live output, for observers only."""
+        if self._observers:
+            self._show(Event(0, time.time(), EventKind.UNIT_OUTPUT, node, host, {"stream": stream, "text": text}))
+
+    def _show(self, event: Event) -> None:
+        for observer in list(self._observers):
+            try:
+                observer.on_event(event)
+            except Exception:  # an observer can never change or stop a run
+                self.logger.exception("an observer failed and is left out from here on")
+                self._observers.remove(observer)
+
+
+class UnitLog:
+    """The whole output of one (node, host), line by line, secrets masked. The file appears with the first line."""
+
+    __slots__ = ("_directory", "_host", "_node", "_partial", "_recorder", "transcript")
+
+    def __init__(self, recorder: Recorder, node: str, host: str, directory: Path | None) -> None:
+        self._recorder = recorder
+        self._node = node
+        self._host = host
+        self._directory = directory
+        self._partial: dict[Stream, bytes] = {}
+        self.transcript = Transcript(self._take)
+
+    def _take(self, stream: Stream, data: bytes) -> None:
+        whole, newline, rest = (self._partial.pop(stream, b"") + data).rpartition(b"\n")
+        if len(rest) > 65536:
+            whole, newline, rest = whole + newline + rest, b"\n", b""
+        if rest:
+            self._partial[stream] = rest
+        if newline:
+            self._write(stream, whole + newline)
+
+    def flush(self) -> None:
+        """Writes what had no newline at its end."""
+        for stream, rest in self._partial.items():
+            self._write(stream, rest + b"\n")
+        self._partial.clear()
+
+    def _write(self, stream: Stream, data: bytes) -> None:
+        text = self._recorder.redactor(data.decode(errors="replace"))
+        self._recorder.show_output(self._node, self._host, stream, text)
+        if self._directory is None:
+            return
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with (self._directory / f"{self._node}@{self._host}.log").open("a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:  # a full disk here must not fail the host's work; the journal has the tail
+            self._recorder.logger.warning("%s: cannot write the log: %s", self._directory, error)
+            self._directory = None
+
+    def texts(self) -> tuple[str, str]:
+        """Head and tail of stdout and stderr, masked."""
+        mask = self._recorder.redactor
+        return mask(self.transcript.text("stdout")), mask(self.transcript.text("stderr"))

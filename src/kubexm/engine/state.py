@@ -1,0 +1,518 @@
+"""Every rule of a run, as a pure state machine: what may start, what a result means for the rest, when it is over.
+
+No time, no tasks, no I/O: `engine.local` tells it what happened and asks what to do next. docs/engine-states.md draws
+it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from enum import IntEnum
+
+from kubexm.engine.claims import Claims
+from kubexm.engine.layout import Layout
+from kubexm.errors import (
+    AuthenticationError,
+    ConfigError,
+    FencedError,
+    HostKeyError,
+    KubexmError,
+    LeaseHeldError,
+    OutcomeUnknown,
+    StepError,
+    SudoError,
+)
+from kubexm.plan import FailureMode, RunStatus, State
+from kubexm.step import clash, clash_in_cluster
+
+__all__ = ["Phase", "RunState", "Stop", "worth_retrying"]
+
+
+class Phase(IntEnum):
+    """Where a unit stands; the last seven are final."""
+
+    WAITING = 0
+    """For something upstream."""
+    READY = 1
+    ACTIVE = 2
+    """Taken by the driver: prechecking, running or rechecking."""
+    DEMANDING = 3
+    """For a value that is produced on demand."""
+    POSTPONED = 4
+    """Between two attempts."""
+    SUCCEEDED = 10
+    SATISFIED = 11
+    FAILED = 12
+    BLOCKED = 13
+    EXCLUDED = 14
+    CANCELLED = 15
+    INTERRUPTED = 16
+
+
+class Stop(IntEnum):
+    """Whether new units are started."""
+
+    NO = 0
+    FAILED = 1
+    """fail_fast, after a failure."""
+    CANCELLED = 2
+
+
+# Plain integers for what is compared a hundred thousand times.
+_WAITING, _READY, _ACTIVE = int(Phase.WAITING), int(Phase.READY), int(Phase.ACTIVE)
+_FINAL = int(Phase.SUCCEEDED)
+_STATE = {Phase[state.name]: state for state in State}
+_PHASE = {state: Phase[state.name] for state in State}
+_GOOD = frozenset({Phase.SUCCEEDED, Phase.SATISFIED, Phase.EXCLUDED})
+_PERMANENT = (
+    AuthenticationError,
+    ConfigError,
+    FencedError,
+    HostKeyError,
+    LeaseHeldError,
+    OutcomeUnknown,
+    StepError,
+    SudoError,
+)
+
+
+def worth_retrying(error: BaseException) -> bool:
+    """False for errors that a second attempt cannot mend: wrong credentials, refusals, unknown outcomes, bugs."""
+    return isinstance(error, KubexmError) and not isinstance(error, _PERMANENT)
+
+
+class RunState:
+    """The state of one run. Units are numbers of its layout."""
+
+    def __init__(self, layout: Layout, *, dry_run: bool = False, lost: Iterable[str] = ()) -> None:
+        self.layout = layout
+        self.dry_run = dry_run
+        self.claims = Claims(layout)
+        self.stop = Stop.NO
+        self.active = 0
+        self.left = layout.units
+        self.ended: list[int] = []
+        """Units that reached a final state without the driver's doing, since it last looked."""
+        self.root: dict[int, int] = {}
+        """For blocked units: the unit that failed, or -1 - host for a host that was lost from the start."""
+        self.lost: dict[int, int] = {}
+        """Hosts that dropped out, and their root as in `root`."""
+        self.unreached: dict[int, int] = {}
+        """Hosts that could not be reached at the start and had no budget, and their root."""
+        self.attempts: dict[int, int] = {}
+        self._phase = bytearray(layout.units)
+        self._ready: list[tuple[float, int]] = []
+        self._skipped: list[int] = []
+        self._parked_node: dict[int, deque[int]] = {}
+        self._parked_host: dict[int, list[int]] = {}
+        self._running: dict[int, int] = {}
+        self._would: dict[int, list[int]] = {}
+        self._would_cluster: list[int] = []
+        self._room = {budget.name: budget.allowed for budget in layout.graph.policy.budgets}
+        self._budget = {host: budget.name for budget in layout.graph.policy.budgets for host in budget.hosts}
+        self._count()
+        for host in lost:
+            self._lose_from_start(host)
+        self._open_first()
+
+    def _count(self) -> None:
+        layout = self.layout
+        self._node_left = [len(node.hosts) for node in layout.nodes]
+        self._barriers = [len(up) for up in layout.after_up]
+        self._waits = [0] * layout.units
+        self._demanded: set[int] = set()
+        self._demanders: dict[int, list[int]] = {}
+        self._demands: dict[int, int] = {}
+        self._consumers: dict[int, int] = {}
+        for index, node in enumerate(layout.nodes):
+            gate = 1 if self._barriers[index] else 0
+            for unit in layout.units_of(index):
+                host = layout.unit_host[unit]
+                self._waits[unit] = gate + sum(host in layout.unit_on[up] for up in layout.same_up[index])
+            for maker in layout.demand_up[index]:
+                for unit in layout.units_of(index):
+                    for made in layout.wanted(unit, maker):
+                        self._consumers[made] = self._consumers.get(made, 0) + 1
+            if node.on_demand:
+                for unit in layout.units_of(index):
+                    self._consumers.setdefault(unit, 0)
+
+    def _open_first(self) -> None:
+        for index in range(len(self.layout.nodes)):
+            if not self._barriers[index] and not self.layout.nodes[index].hosts and not self.layout.after_up[index]:
+                self._complete(index)
+        for unit in range(self.layout.units):
+            if not self._waits[unit] and self._phase[unit] == _WAITING:
+                self._open(unit)
+        for unit, consumers in list(self._consumers.items()):
+            if not consumers and self._phase[unit] < _FINAL:
+                self._end(unit, Phase.EXCLUDED)
+                self._release(unit)
+        self._skip_excluded()
+
+    # What the driver asks
+
+    @property
+    def over(self) -> bool:
+        """True if nothing is active and nothing can start any more."""
+        return not self.active and (not self.left or self.stop is not Stop.NO)
+
+    def phase(self, unit: int) -> Phase:
+        """Where the unit stands."""
+        return Phase(self._phase[unit])
+
+    def final(self, unit: int) -> State:
+        """The final state of a unit that has one."""
+        return _STATE[Phase(self._phase[unit])]
+
+    def take(self) -> int | None:
+        """The most urgent unit that may start now, which is active from here on; None if there is none."""
+        layout, ready = self.layout, self._ready
+        while ready and self.stop is Stop.NO:
+            unit = heapq.heappop(ready)[1]
+            node = layout.unit_node[unit]
+            if self._phase[unit] != _READY:  # it was blocked meanwhile: the room it was given goes to another
+                self._unpark_node(node)
+                continue
+            if layout.value_up[node] and (root := self._missing_value(unit, node)) is not None:
+                self._block([unit], root)
+                continue
+            if not self._has_room(unit, node):
+                continue
+            self._phase[unit] = _ACTIVE
+            self.active += 1
+            return unit
+        return None
+
+    def satisfied_ahead(self, unit: int) -> bool:
+        """True if a verdict read ahead may be used instead of a precheck."""
+        return self.claims.satisfied(unit)
+
+    def read_ahead(self, unit: int, since: int) -> None:
+        """A precheck before the unit's turn, begun at clock `since`, was satisfied."""
+        if self._phase[unit] < _FINAL:
+            self.claims.note(unit, since)
+
+    def unknown(self, unit: int) -> bool:
+        """In a dry run: True if it reads what something before it would change."""
+        layout = self.layout
+        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        mask, mine = layout.ancestors[node], layout.reads[node]
+        here = any(mask >> j & 1 and clash(mine, layout.writes[j]) for j in self._would.get(host, ()))
+        return here or any(mask >> j & 1 and clash_in_cluster(mine, layout.writes[j]) for j in self._would_cluster)
+
+    def status(self) -> RunStatus:
+        """How the run as a whole ended; call it when it is over."""
+        nodes, unit_node = self.layout.nodes, self.layout.unit_node
+        failed = bool(self.unreached)
+        for unit, phase in enumerate(self._phase):
+            if phase == Phase.INTERRUPTED:
+                return RunStatus.INTERRUPTED
+            if phase == Phase.CANCELLED and self.stop is Stop.CANCELLED:
+                return RunStatus.CANCELLED
+            if phase == Phase.FAILED and not nodes[unit_node[unit]].optional:
+                failed |= self.layout.unit_host[unit] not in self.lost
+        if failed:
+            return RunStatus.FAILED
+        return RunStatus.PARTIAL if self.lost else RunStatus.SUCCEEDED
+
+    # What the driver tells
+
+    def demand(self, unit: int) -> bool:
+        """The unit needs what is produced on demand; True if it has to wait, and is taken again when all is there."""
+        layout = self.layout
+        node = layout.unit_node[unit]
+        if not layout.demand_up[node]:
+            return False
+        open_makers: list[int] = []
+        for maker in layout.demand_up[node]:
+            for made in layout.wanted(unit, maker):
+                phase = self._phase[made]
+                if phase in (Phase.FAILED, Phase.BLOCKED, Phase.CANCELLED, Phase.INTERRUPTED):
+                    self._leave(unit)
+                    self._phase[unit] = Phase.WAITING
+                    self._block([unit], self.root.get(made, made))
+                    return True
+                if phase < _FINAL:
+                    open_makers.append(made)
+        if not open_makers:
+            return False
+        self._leave(unit)
+        self._phase[unit] = Phase.DEMANDING
+        self._demands[unit] = len(open_makers)
+        for made in open_makers:
+            self._demanders.setdefault(made, []).append(unit)
+            if made not in self._demanded:
+                self._demanded.add(made)
+                if not self._waits[made]:
+                    self._open(made)
+        self._skip_excluded()
+        return True
+
+    def begin_run(self, unit: int) -> None:
+        """The unit is about to change something."""
+        self.attempts[unit] = self.attempts.get(unit, 0) + 1
+        self.claims.begin(unit)
+
+    def retry_after(self, unit: int, error: BaseException) -> float | None:
+        """Seconds until another attempt is due, or None if this failure is final."""
+        retry = self.layout.nodes[self.layout.unit_node[unit]].retry
+        attempt = max(1, self.attempts.get(unit, 0))
+        if self.stop is not Stop.NO or attempt > retry.times or not worth_retrying(error):
+            return None
+        return retry.wait(attempt)
+
+    def postpone(self, unit: int) -> None:
+        """The unit's attempt failed and another is due later; `resume` when it is."""
+        self.attempts.setdefault(unit, 1)
+        self._leave(unit)
+        self._phase[unit] = Phase.POSTPONED
+
+    def resume(self, unit: int) -> None:
+        """A postponed unit may be taken again."""
+        if self._phase[unit] == Phase.POSTPONED:
+            self._make_ready(unit)
+
+    def finish(self, unit: int, state: State, *, host_gone: bool = False) -> None:
+        """An active unit ended: good, failed or interrupted. `host_gone`: its host cannot be reached any more."""
+        self._leave(unit)
+        phase = _PHASE[state]
+        self._phase[unit] = phase
+        self.left -= 1
+        self._forget_demand(unit)
+        if phase in _GOOD or (phase == Phase.FAILED and self._optional(unit) and not host_gone):
+            self._release(unit)
+        elif phase == Phase.FAILED:
+            self._failed(unit, host_gone=host_gone)
+        self._skip_excluded()
+
+    def predict_change(self, unit: int) -> None:
+        """In a dry run: this unit would change what it writes."""
+        node = self.layout.unit_node[unit]
+        self._would.setdefault(self.layout.unit_host[unit], []).append(node)
+        if clash_in_cluster(self.layout.writes[node], frozenset({"*"})):
+            self._would_cluster.append(node)
+
+    def cancel(self) -> None:
+        """Start nothing new; what is active goes on to its end."""
+        self.stop = Stop.CANCELLED
+
+    def conclude(self) -> None:
+        """Nothing will start any more: what never started is cancelled, what waited for another attempt has failed."""
+        for unit in range(self.layout.units):
+            if self._phase[unit] == Phase.POSTPONED:
+                self._end(unit, Phase.FAILED)
+            elif self._phase[unit] < _FINAL:
+                node = self.layout.nodes[self.layout.unit_node[unit]]
+                undemanded = node.on_demand and unit not in self._demanded
+                self._end(unit, Phase.EXCLUDED if node.excluded or undemanded else Phase.CANCELLED)
+
+    # Rules
+
+    def _optional(self, unit: int) -> bool:
+        return self.layout.nodes[self.layout.unit_node[unit]].optional
+
+    def _has_room(self, unit: int, node: int) -> bool:
+        most = self.layout.nodes[node].max_parallel
+        if most is not None and self._running.get(node, 0) >= most:
+            self._parked_node.setdefault(node, deque()).append(unit)
+            return False
+        if not self.dry_run and not self.claims.satisfied(unit):
+            if not self.claims.free(unit):
+                self._parked_host.setdefault(self.layout.unit_host[unit], []).append(unit)
+                self._unpark_node(node)
+                return False
+            self.claims.take(unit)
+        if most is not None:
+            self._running[node] = self._running.get(node, 0) + 1
+        return True
+
+    def _leave(self, unit: int) -> None:
+        """No longer active: its place and its claim are free."""
+        self.active -= 1
+        node = self.layout.unit_node[unit]
+        if node in self._running:
+            self._running[node] -= 1
+            self._unpark_node(node)
+        if not self.dry_run:
+            self.claims.release(unit)
+            for other in self._parked_host.pop(self.layout.unit_host[unit], ()):
+                self._push(other)
+
+    def _unpark_node(self, node: int) -> None:
+        parked = self._parked_node.get(node)
+        while parked:
+            unit = parked.popleft()
+            if self._phase[unit] == _READY:  # others were blocked while they waited for room
+                self._push(unit)
+                return
+
+    def _missing_value(self, unit: int, node: int) -> int | None:
+        """The root cause if a value this unit consumes can no longer come."""
+        host = self.layout.unit_host[unit]
+        for maker, own_host in self.layout.value_up[node]:
+            makers: Iterable[int] = self.layout.units_of(maker)
+            if own_host:
+                own = self.layout.unit_on[maker].get(host)
+                makers = () if own is None else (own,)
+            for made in makers:
+                if self._phase[made] in (Phase.FAILED, Phase.BLOCKED):
+                    return self.root.get(made, made)
+        return None
+
+    def _push(self, unit: int) -> None:
+        heapq.heappush(self._ready, (-self.layout.rank[self.layout.unit_node[unit]], unit))
+
+    def _make_ready(self, unit: int) -> None:
+        self._phase[unit] = _READY
+        self._push(unit)
+
+    def _open(self, unit: int) -> None:
+        """All it waits for is done."""
+        node = self.layout.nodes[self.layout.unit_node[unit]]
+        if node.excluded:
+            self._skipped.append(unit)
+        elif not node.on_demand or unit in self._demanded:
+            self._make_ready(unit)
+
+    def _skip_excluded(self) -> None:
+        """Excluded units whose turn has come are done for edges, one after the other however long their chain."""
+        while self._skipped:
+            unit = self._skipped.pop()
+            if self._phase[unit] < _FINAL:
+                self._end(unit, Phase.EXCLUDED)
+                self._release(unit)
+
+    def _end(self, unit: int, phase: Phase) -> None:
+        """A final state that the driver did not bring about."""
+        self._phase[unit] = phase
+        self.left -= 1
+        self.ended.append(unit)
+        self._forget_demand(unit)
+
+    def _release(self, unit: int) -> None:
+        """Done for edges: what waited for it goes on."""
+        layout = self.layout
+        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        for other in layout.same_down[node]:
+            below = layout.unit_on[other].get(host)
+            if below is not None:
+                self._step_down(below)
+        for demander in self._demanders.pop(unit, ()):
+            self._demands[demander] -= 1
+            if not self._demands[demander] and self._phase[demander] == Phase.DEMANDING:
+                self._make_ready(demander)
+        self._drop_out(node)
+
+    def _step_down(self, unit: int) -> None:
+        self._waits[unit] -= 1
+        if not self._waits[unit] and self._phase[unit] == _WAITING:
+            self._open(unit)
+
+    def _drop_out(self, node: int) -> None:
+        """One unit less to wait for at this node's barrier."""
+        self._node_left[node] -= 1
+        if not self._node_left[node]:
+            self._complete(node)
+
+    def _complete(self, node: int) -> None:
+        pending = [node]
+        while pending:
+            for other in self.layout.after_down[pending.pop()]:
+                self._barriers[other] -= 1
+                if self._barriers[other]:
+                    continue
+                if not self.layout.nodes[other].hosts:
+                    pending.append(other)
+                for unit in self.layout.units_of(other):
+                    self._step_down(unit)
+
+    def _failed(self, unit: int, *, host_gone: bool) -> None:
+        host = self.layout.unit_host[unit]
+        if host not in self.lost and self._spend(self.layout.hosts[host]):
+            self.lost[host] = unit
+            self._drop_host(host, unit)
+        if host in self.lost:
+            self._block(self._demanders.pop(unit, ()), unit)
+            self._drop_out(self.layout.unit_node[unit])
+            return
+        if host_gone:
+            self._block(self.layout.units_of_host[host], unit)
+        self._block(self._below([unit]), unit)
+        if self.layout.graph.policy.mode is FailureMode.FAIL_FAST and self.stop is Stop.NO:
+            self.stop = Stop.FAILED
+
+    def _spend(self, host: str) -> bool:
+        name = self._budget.get(host)
+        if name is None or not self._room[name]:
+            return False
+        self._room[name] -= 1
+        return True
+
+    def _lose_from_start(self, host: str) -> None:
+        index = self.layout.host_index.get(host)
+        if index is None:
+            return
+        root = -1 - index
+        if self._spend(host):
+            self.lost[index] = root
+            self._drop_host(index, root)
+        else:
+            self.unreached[index] = root
+            self._block(self.layout.units_of_host[index], root)
+
+    def _drop_host(self, host: int, root: int) -> None:
+        """Everything that has not started on this host is blocked, and no barrier waits for it any more."""
+        for unit in self.layout.units_of_host[host]:
+            if self._stuck(unit, root):
+                self._block(self._demanders.pop(unit, ()), root)
+                self._drop_out(self.layout.unit_node[unit])
+
+    def _block(self, units: Iterable[int], root: int) -> None:
+        """These units can never start: blocked, and with them all below."""
+        pending = list(units)
+        while pending:
+            pending = self._below([unit for unit in pending if self._stuck(unit, root)])
+
+    def _stuck(self, unit: int, root: int) -> bool:
+        """Ends a unit that has not started; False if it has."""
+        if self._phase[unit] >= _FINAL or self._phase[unit] == _ACTIVE:
+            return False
+        excluded = bool(self.layout.nodes[self.layout.unit_node[unit]].excluded)
+        if not excluded:
+            self.root[unit] = root
+        self._end(unit, Phase.EXCLUDED if excluded else Phase.BLOCKED)
+        return True
+
+    def _below(self, units: Iterable[int]) -> list[int]:
+        """All that waits directly for these units."""
+        layout = self.layout
+        below: list[int] = []
+        nodes: list[int] = []
+        for unit in units:
+            node, host = layout.unit_node[unit], layout.unit_host[unit]
+            places = (layout.unit_on[other].get(host) for other in layout.same_down[node])
+            below.extend(place for place in places if place is not None)
+            below.extend(self._demanders.pop(unit, ()))
+            nodes.extend(layout.after_down[node])
+        seen: set[int] = set()
+        while nodes:
+            node = nodes.pop()
+            if node not in seen:
+                seen.add(node)
+                below.extend(layout.units_of(node))
+                if not layout.nodes[node].hosts:
+                    nodes.extend(layout.after_down[node])
+        return below
+
+    def _forget_demand(self, unit: int) -> None:
+        """A consumer is done with: what nobody can demand any more is excluded."""
+        layout = self.layout
+        for maker in layout.demand_up[layout.unit_node[unit]]:
+            for made in layout.wanted(unit, maker):
+                self._consumers[made] -= 1
+                if not self._consumers[made] and made not in self._demanded and self._phase[made] < _FINAL:
+                    self._end(made, Phase.EXCLUDED)
+                    self._release(made)

@@ -1,0 +1,67 @@
+"""The journal as a file: one event a line, each with a checksum. Whoever reads a run (a store, a page) tails this.
+
+A crash can tear only the end of the last line; such a tail is ignored. Damage anywhere else is an error.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from kubexm.errors import JournalError
+from kubexm.events import Event
+
+__all__ = ["JournalReader", "read_journal", "to_line"]
+
+
+def to_line(event: Event) -> bytes:
+    """The event as a line of the journal."""
+    text = event.to_json()
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+class JournalReader:
+    """Follows a journal: each call of `more` gives the events that are whole since the last."""
+
+    def __init__(self, path: Path, *, after: int = 0) -> None:
+        self.path = path
+        self.offset = 0
+        """Where the whole lines read so far end."""
+        self._after = after
+        self._line = 0
+
+    def more(self) -> Iterator[Event]:
+        """The next events, in order, after the sequence number asked for."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except OSError as error:
+            raise JournalError(f"{self.path}: {error.strerror}") from error
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._line += 1
+            event = self._parse(data[start:end])
+            self.offset += end + 1 - start
+            start = end + 1
+            if event.seq > self._after:
+                self._after = event.seq
+                yield event
+
+    def _parse(self, line: bytes) -> Event:
+        checksum, _, text = line.partition(b" ")
+        try:
+            if checksum == b"%08x" % zlib.crc32(text):
+                return Event.from_json(text)
+        except ValueError:
+            pass
+        raise JournalError(
+            f"{self.path}:{self._line}: this line of the journal is damaged",
+            hint="the run cannot be resumed; `kubexm create` on the same cluster.yaml is always safe",
+        )
+
+
+def read_journal(path: Path) -> list[Event]:
+    """All events of a journal."""
+    return list(JournalReader(path).more())
