@@ -1,0 +1,73 @@
+"""Preflight: everything about the hosts that should be known before anything is changed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kubexm.components.preflight.tasks import (
+    Capacity,
+    Connection,
+    Contents,
+    Identity,
+    NetworkAround,
+    OperatingSystem,
+    Settings,
+)
+from kubexm.errors import PlanError
+from kubexm.module import Module
+from kubexm.plan import ExecutionFragment
+from kubexm.runtime import ModuleContext
+from kubexm.task import Task
+
+__all__ = ["Preflight"]
+
+_ONLY_WITH_FIX = ("modules-loaded", "time-kept")
+
+
+class Preflight(Module):
+    """All checks of all hosts, side by side, so that all findings come at once."""
+
+    def __init__(self, *, fix: bool = False, uid: str = "") -> None:
+        """`fix`: mend what is safe to mend. `uid`: of the cluster, where it is known already."""
+        self._fix = fix
+        self._uid = uid
+
+    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
+        """What kubexm needs, then what the host is, has, is set to, is called, can reach and holds."""
+        return (
+            Connection(),
+            OperatingSystem(),
+            Capacity(),
+            Settings(self._fix),
+            Identity(),
+            NetworkAround(),
+            Contents(self._uid),
+        )
+
+    def plan(self, ctx: ModuleContext) -> ExecutionFragment:
+        """The checks, without those the file leaves out."""
+        fragment = super().plan(ctx)
+        skip = ctx.cluster.spec.preflight.skip
+        known = [node.id for node in fragment.nodes]
+        left_out = {node for name in skip for node in _named(name, known)}
+        return ExecutionFragment(
+            tuple(
+                replace(node, excluded="left out by spec.preflight.skip") if node.id in left_out else node
+                for node in fragment.nodes
+            )
+        )
+
+
+def _named(name: str, known: Sequence[str]) -> list[str]:
+    """The nodes a user means: by the name of the check or by the whole id."""
+    found = [node for node in known if name in (node, node.rpartition(".")[2])]
+    if found or name in _ONLY_WITH_FIX:
+        return found
+    checks = [node.rpartition(".")[2] for node in known]
+    near = difflib.get_close_matches(name.rpartition(".")[2], checks, 1)
+    raise PlanError(
+        f"spec.preflight.skip: there is no check {name!r}",
+        hint=f"did you mean {near[0]!r}?" if near else f"the checks are {', '.join(checks)}",
+    )

@@ -1,0 +1,39 @@
+"""What a pipeline is: one thing a user can ask for, planned as a graph. Reads like a table of contents."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kubexm.plan import Budget, ExecutionGraph, FailureMode, FailurePolicy
+from kubexm.runtime import PipelineContext
+
+__all__ = ["Pipeline", "failure_policy"]
+
+
+class Pipeline:
+    """Plans one graph."""
+
+    name: ClassVar[str]
+    changes: bool = True
+    """False if it only reads: no lease is taken."""
+    needs_all_hosts: bool = True
+    """False if hosts that cannot be reached are one finding among others."""
+
+    def is_required(self, ctx: PipelineContext) -> bool:
+        """False if there is nothing to do for this cluster."""
+        return True
+
+    def plan(self, ctx: PipelineContext) -> ExecutionGraph:
+        """The whole graph, from config and facts alone."""
+        raise NotImplementedError
+
+
+def failure_policy(ctx: PipelineContext) -> FailurePolicy:
+    """What the file says about failures: workers have a budget, etcd and control plane have none."""
+    execution = ctx.cluster.spec.execution
+    expendable = tuple(host.name for host in ctx.hosts("worker") if host.roles.isdisjoint(("etcd", "controlPlane")))
+    allowed = execution.max_failed_workers.of(len(expendable))
+    return FailurePolicy(
+        mode=FailureMode(execution.failure_policy),
+        budgets=(Budget("worker", expendable, allowed),) if expendable and allowed else (),
+    )

@@ -1,0 +1,469 @@
+"""The one way to do anything with a cluster: the CLI and, later, REST call the same methods.
+
+Puts the layers together: file → context → plan → lease → engine → result. Decides nothing about clusters itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from kubexm import __version__, config
+from kubexm.apis.v1alpha1 import Cluster, guarded
+from kubexm.config import Loaded
+from kubexm.connector import Command, CommandResult
+from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
+from kubexm.errors import HostError, JournalError, KubexmError, StalePlanError, UsageError
+from kubexm.events import Observer
+from kubexm.pipeline import Pipeline, pipeline_named
+from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunStatus, SavedPlan, changed_paths
+from kubexm.runner import Facts
+from kubexm.runtime import ClusterLease, Context, HostRuntime, RuntimeBuilder, WorkDir, new_run_id
+from kubexm.service.run_files import RunFiles, RunInfo, RunRequest
+from kubexm.service.selection import choose_hosts, choose_nodes
+from kubexm.store import StepLog
+
+__all__ = ["ClusterService", "CommandReport", "FactsReport", "PlanObserver", "Planned", "ServiceOptions"]
+
+
+@runtime_checkable
+class PlanObserver(Protocol):
+    """An observer that also wants to see the plan before its first event, to know what is to come."""
+
+    def planned(self, graph: ExecutionGraph) -> None:
+        """Called once, before anything happens on a host."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceOptions:
+    """What holds for everything one service does."""
+
+    accept_new_host_keys: bool = False
+    ask: Callable[[str], str] | None = None
+    """Asks the person at the terminal for a secret; None where there is nobody."""
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
+    parallel: int | None = None
+    ignore_errors: bool | None = None
+    work_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactsReport:
+    """What hosts told about themselves, and who did not answer."""
+
+    facts: dict[str, Facts]
+    unreached: dict[str, HostError]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReport:
+    """What a command did on each host, and who did not answer."""
+
+    results: dict[str, CommandResult]
+    failed: dict[str, HostError]
+
+    @property
+    def ok(self) -> bool:
+        """True if it exited with 0 everywhere."""
+        return not self.failed and all(result.ok for result in self.results.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan and what it was made from."""
+
+    saved: SavedPlan
+    unreached: dict[str, HostError]
+
+    @property
+    def graph(self) -> ExecutionGraph:
+        """The plan itself."""
+        return self.saved.graph
+
+    @property
+    def offline(self) -> bool:
+        """True if it stands on assumed facts."""
+        return self.saved.offline
+
+    def save(self, path: Path) -> None:
+        """Writes it to a file for `apply`."""
+        self.saved.save(path)
+
+
+class ClusterService:
+    """Plans and runs pipelines for clusters; holds no state between calls."""
+
+    def __init__(self, options: ServiceOptions | None = None) -> None:
+        self._options = options or ServiceOptions()
+
+    # Looking
+
+    async def facts(self, file: Path, *, roles: Sequence[str] = (), limit: Sequence[str] = ()) -> FactsReport:
+        """The facts of the hosts, gathered now."""
+        loaded = self._load(file)
+        ctx = await self._builder(loaded, hosts=choose_hosts(loaded.cluster, roles, limit), tolerate=True).build()
+        try:
+            facts = {host.name: ctx.facts_of(host.name) for host in ctx.hosts if host.name in ctx.host_runtimes}
+            return FactsReport(facts, dict(ctx.unreached))
+        finally:
+            await ctx.close()
+
+    async def command(
+        self,
+        file: Path,
+        command: str,
+        *,
+        roles: Sequence[str] = (),
+        limit: Sequence[str] = (),
+        sudo: bool = True,
+        within: float = 3600.0,
+        on_result: Callable[[CommandResult | HostError], None] | None = None,
+    ) -> CommandReport:
+        """One command on all hosts at once; a host that fails does not keep the others from theirs."""
+        loaded = self._load(file)
+        hosts = choose_hosts(loaded.cluster, roles, limit)
+        ctx = await self._builder(loaded, hosts=hosts, tolerate=True, facts=False).build()
+        report = CommandReport({}, dict(ctx.unreached))
+        tell = on_result or (lambda _: None)
+        for error in ctx.unreached.values():
+            tell(error)
+        slots = asyncio.Semaphore(self._parallel(ctx.cluster))
+
+        async def run_on(name: str) -> None:
+            async with slots:
+                connector = ctx.host_runtimes[name].connector
+                try:
+                    result = await connector.execute(
+                        Command(script=command, changes=True, sudo=sudo, timeout=within, long=True)
+                    )
+                except HostError as error:
+                    report.failed[name] = error
+                    tell(error)
+                else:
+                    report.results[name] = result
+                    tell(result)
+
+        try:
+            await asyncio.gather(*(run_on(host.name) for host in ctx.hosts if host.name in ctx.host_runtimes))
+        finally:
+            await ctx.close()
+        return report
+
+    # Planning
+
+    async def plan(
+        self,
+        file: Path,
+        pipeline: str,
+        *,
+        offline: bool = False,
+        only: Sequence[str] = (),
+        skip: Sequence[str] = (),
+        **pipeline_options: Any,
+    ) -> Planned:
+        """The plan, from the file and the hosts' facts, or from the file alone."""
+        made = pipeline_named(pipeline, **pipeline_options)
+        builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
+        ctx = builder.build_offline() if offline else await builder.build()
+        try:
+            return Planned(self._planned(ctx, builder.loaded, made, only, skip), dict(ctx.unreached))
+        finally:
+            await ctx.close()
+
+    def _planned(
+        self,
+        ctx: Context,
+        loaded: Loaded,
+        made: Pipeline,
+        only: Sequence[str],
+        skip: Sequence[str],
+    ) -> SavedPlan:
+        view = ctx.pipeline_context()
+        if not made.is_required(view):
+            raise UsageError(f"{made.name}: there is nothing to do for {ctx.cluster.name}")
+        graph = choose_nodes(made.plan(view), only, skip)
+        path = loaded.source.path
+        return SavedPlan(
+            pipeline=made.name,
+            cluster=ctx.cluster.name,
+            file=str(path.resolve()) if path is not None else "",
+            config=guarded(ctx.cluster),
+            reads=ctx.facts_trace.reads(),
+            graph=graph,
+            offline=ctx.offline,
+            changes=made.changes,
+        )
+
+    # Running
+
+    async def run(
+        self,
+        file: Path,
+        pipeline: str,
+        *,
+        dry_run: bool = False,
+        only: Sequence[str] = (),
+        skip: Sequence[str] = (),
+        rollback: bool = False,
+        observers: Sequence[Observer] = (),
+        cancellation: Cancellation | None = None,
+        **pipeline_options: Any,
+    ) -> GraphExecutionResult:
+        """Plans and executes a pipeline."""
+        made = pipeline_named(pipeline, **pipeline_options)
+        builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
+        ctx = await builder.build()
+        try:
+            plan = self._planned(ctx, builder.loaded, made, only, skip)
+            return await self._execute_new(ctx, plan, dry_run, rollback, observers, cancellation)
+        finally:
+            await ctx.close()
+
+    async def apply(
+        self,
+        saved: Path,
+        file: Path | None = None,
+        *,
+        dry_run: bool = False,
+        rollback: bool = False,
+        observers: Sequence[Observer] = (),
+        cancellation: Cancellation | None = None,
+    ) -> GraphExecutionResult:
+        """Executes a saved plan exactly, or refuses because something it was made from has changed."""
+        plan = _loaded_plan(saved, file)
+        ctx = await self._builder(self._load(Path(plan.file))).build()
+        try:
+            facts = {name: runtime.facts for name, runtime in ctx.host_runtimes.items()}
+            plan.check(guarded(ctx.cluster), facts)
+            return await self._execute_new(ctx, plan, dry_run, rollback, observers, cancellation)
+        finally:
+            await ctx.close()
+
+    async def resume(
+        self,
+        run: str | Path,
+        *,
+        file: Path | None = None,
+        rollback: bool = False,
+        observers: Sequence[Observer] = (),
+        cancellation: Cancellation | None = None,
+    ) -> GraphExecutionResult:
+        """Goes on with a run that was interrupted or failed, executing the very graph it began with."""
+        files = self.run_files(run)
+        request = files.request()
+        if files.process() is not None:
+            raise files.still_running()
+        if request.version != __version__:
+            raise StalePlanError(
+                f"run {request.id} was begun by kubexm {request.version}, and this is {__version__}",
+                hint=f"resume it with that version, or run `kubexm {request.pipeline}` again: that is always safe",
+            )
+        if request.dry_run:
+            raise UsageError(f"run {request.id} was a dry run", hint="there is nothing to resume; run it again")
+        ctx = await self._builder(self._load(file or Path(request.file))).build()
+        try:
+            changed = changed_paths(request.config, guarded(ctx.cluster))
+            if changed:
+                raise StalePlanError(
+                    f"{request.file} has changed since run {request.id} began:\n"
+                    + "\n".join(f"  {line}" for line in changed),
+                    hint=f"run `kubexm {request.pipeline}` again instead: that is always safe",
+                )
+            stop, graph = cancellation or Cancellation(), files.graph()
+            with files.held():  # before the lease, which a second process of the same run would take over
+                async with self._leased(ctx, request, stop):
+                    journal, events = Journal.reopen(files.journal)
+                    return await self._execute(
+                        ctx, files, journal, request, graph, rollback, observers, stop, Prior.of(events)
+                    )
+        finally:
+            await ctx.close()
+
+    async def _execute_new(
+        self,
+        ctx: Context,
+        plan: SavedPlan,
+        dry_run: bool,
+        rollback: bool,
+        observers: Sequence[Observer],
+        cancellation: Cancellation | None,
+    ) -> GraphExecutionResult:
+        request = RunRequest(
+            id=new_run_id(),
+            cluster=plan.cluster,
+            pipeline=plan.pipeline,
+            file=plan.file,
+            dry_run=dry_run,
+            changes=plan.changes,
+            config=plan.config,
+        )
+        stop = cancellation or Cancellation()
+        async with self._leased(ctx, request, stop):
+            files = RunFiles.create(ctx.work_dir.run(request.id), request, plan.graph)
+            with files.held():
+                journal = Journal.create(files.journal)
+                return await self._execute(ctx, files, journal, request, plan.graph, rollback, observers, stop, None)
+
+    @asynccontextmanager
+    async def _leased(self, ctx: Context, request: RunRequest, stop: Cancellation) -> AsyncIterator[None]:
+        """Within, nobody else changes the cluster; if somebody takes over all the same, the run is stopped at once."""
+
+        def lost(error: KubexmError) -> None:
+            ctx.logger.error("%s", error.message)
+            stop.cancel()
+            stop.cancel()
+
+        lease = ClusterLease(ctx, request.id, lost)
+        if request.changes and not request.dry_run:
+            await lease.acquire()
+        try:
+            yield
+        finally:
+            await lease.release()
+
+    async def _execute(
+        self,
+        ctx: Context,
+        files: RunFiles,
+        journal: Journal,
+        request: RunRequest,
+        graph: ExecutionGraph,
+        rollback: bool,
+        observers: Sequence[Observer],
+        stop: Cancellation,
+        prior: Prior | None,
+    ) -> GraphExecutionResult:
+        options = RunOptions(
+            run=request.id,
+            journal=journal,
+            dry_run=request.dry_run,
+            prior=prior,
+            observers=tuple(observers),
+            logs=files.logs,
+            cancellation=stop,
+            rollback=rollback,
+        )
+        try:
+            self._show_plan(graph, observers)
+            result = await LocalEngine(parallel=self._parallel(ctx.cluster)).execute(ctx, graph, options)
+            if result.status is RunStatus.SUCCEEDED and result.changed and not request.dry_run:
+                await self._tidy_hosts(ctx, request.id)
+            return result
+        finally:
+            await journal.close()
+
+    async def _tidy_hosts(self, ctx: Context, run: str) -> None:
+        """A run that succeeded is neither resumed nor rolled back: hosts need not keep its receipts and snapshots."""
+
+        async def tidy(host: HostRuntime) -> None:
+            await host.originals.forget(under=host.runner.snapshots(run))
+            await host.connector.forget(f"{run}.")
+
+        hosts = [ctx.host_runtimes[host.name] for host in ctx.hosts if host.name in ctx.host_runtimes]
+        outcomes = await asyncio.gather(*(tidy(host) for host in hosts), return_exceptions=True)
+        for host, outcome in zip(hosts, outcomes, strict=True):
+            if isinstance(outcome, KubexmError):
+                ctx.logger.warning("%s: something of this run is left behind: %s", host.name, outcome.message)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+
+    def _show_plan(self, graph: ExecutionGraph, observers: Sequence[Observer]) -> None:
+        for observer in observers:
+            if isinstance(observer, PlanObserver):
+                try:
+                    observer.planned(graph)
+                except Exception:  # an observer can never change or stop a run
+                    self._options.logger.exception("an observer failed to take in the plan")
+
+    # Runs
+
+    def runs(self, file: Path | None = None) -> list[RunInfo]:
+        """Every run of a cluster, or of all clusters of the work directory, oldest first."""
+        found = []
+        for files in self.all_runs(file):
+            try:
+                found.append(files.info())
+            except JournalError as error:  # one that cannot be read does not hide the others
+                self._options.logger.warning("%s", error.message)
+        return sorted(found, key=lambda info: (info.started, info.id))
+
+    def run_files(self, run: str | Path, file: Path | None = None) -> RunFiles:
+        """The files of a run, by its id or its directory."""
+        if isinstance(run, Path):
+            return RunFiles(run)
+        found = [files for files in self.all_runs(file) if files.path.name == run]
+        if not found:
+            raise UsageError(
+                f"there is no run {run!r} here", hint="`kubexm runs list` shows them; --work-dir or -f says where"
+            )
+        return found[0]
+
+    def run_info(self, run: str | Path) -> RunInfo:
+        """One run."""
+        return self.run_files(run).info()
+
+    def step_logs(self, run: str | Path) -> list[StepLog]:
+        """The record of each (node, host) of a run."""
+        return self.run_files(run).step_logs()
+
+    def log_text(self, run: str | Path, node: str, host: str) -> str:
+        """The whole output of one (node, host)."""
+        return self.run_files(run).log_text(node, host)
+
+    def cancel(self, run: str | Path) -> None:
+        """Asks the process that carries out the run to finish what runs and start nothing new."""
+        self.run_files(run).cancel()
+
+    def all_runs(self, file: Path | None = None) -> Iterator[RunFiles]:
+        """The files of every run of a cluster, or of all clusters of the work directory."""
+        if file is not None:
+            loaded = config.load(file)
+            configured = self._options.work_dir or loaded.cluster.spec.global_.work_dir
+            places = [WorkDir.of(loaded.cluster.name, configured, loaded.source.directory).path]
+        else:
+            base = WorkDir.of("", self._options.work_dir, Path.cwd()).path
+            places = sorted(base.iterdir()) if base.is_dir() else []
+        for place in places:
+            runs = WorkDir(place).runs
+            for path in sorted(runs.iterdir()) if runs.is_dir() else ():
+                if (path / "run.json").exists():
+                    yield RunFiles(path)
+
+    # Settings
+
+    def _load(self, file: Path) -> Loaded:
+        loaded = config.load(file)
+        for warning in loaded.warnings:
+            text = ": ".join(part for part in (warning.place, warning.path, warning.message) if part)
+            self._options.logger.warning("%s%s", text, f" ({warning.hint})" if warning.hint else "")
+        return loaded
+
+    def _builder(
+        self, loaded: Loaded, *, hosts: Sequence[str] | None = None, tolerate: bool = False, facts: bool = True
+    ) -> RuntimeBuilder:
+        return RuntimeBuilder(
+            loaded,
+            ask=self._options.ask,
+            accept_new_host_keys=self._options.accept_new_host_keys,
+            ignore_errors=self._options.ignore_errors,
+            work_dir=self._options.work_dir,
+            logger=self._options.logger,
+            only_hosts=hosts,
+            tolerate=tolerate,
+            facts=facts,
+        )
+
+    def _parallel(self, cluster: Cluster) -> int:
+        return self._options.parallel or cluster.spec.execution.parallel
+
+
+def _loaded_plan(saved: Path, file: Path | None) -> SavedPlan:
+    """The saved plan; its cluster.yaml may have moved."""
+    plan = SavedPlan.load(saved)
+    return plan if file is None else replace(plan, file=str(file.resolve()))
