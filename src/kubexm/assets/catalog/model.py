@@ -1,0 +1,130 @@
+"""What the catalog tells: the files and images of one Kubernetes release, and where each comes from and goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from kubexm.errors import AssetError
+
+__all__ = ["FEATURES", "FileAsset", "ImageAsset", "Install", "Release", "WantedPackage"]
+
+FEATURES = (
+    "kubeadm",
+    "binary",
+    "systemdEtcd",
+    "stackedEtcd",
+    "haproxy",
+    "flannel",
+    "localPath",
+    "helm",
+    "registry",
+    "verify",
+)
+"""What a cluster may or may not use. An asset with features is needed if the cluster uses one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """Where a file goes on a host: to one place, or unpacked into a directory."""
+
+    to: PurePosixPath
+    mode: int = 0o755
+    unpack: bool = False
+    strip: int = 0
+    """How many leading directories of the archive's names are dropped."""
+    members: tuple[str, ...] = ()
+    """What to take out of the archive, after dropping; empty means all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileAsset:
+    """A file of a release, as upstream publishes it."""
+
+    name: str
+    component: str
+    version: str
+    arch: str
+    path: str
+    """Host and path of its upstream address: what it is called in a bundle and on a mirror."""
+    url: str
+    """Empty for what upstream does not publish as a file."""
+    sums_path: str
+    """Where its sha256 is published, host and path; empty if nowhere."""
+    rootfs: str
+    """The image whose root file system this is, for what has no address of its own."""
+    licence: str
+    roles: tuple[str, ...]
+    features: tuple[str, ...]
+    install: Install
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAsset:
+    """An image of a release, under upstream's name."""
+
+    name: str
+    component: str
+    version: str
+    arch: str
+    reference: str
+    licence: str
+    roles: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedPackage:
+    """An OS package hosts of some roles need."""
+
+    name: str
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Everything that belongs to one Kubernetes version on one architecture."""
+
+    kubernetes: str
+    arch: str
+    versions: dict[str, str]
+    files: tuple[FileAsset, ...]
+    images: tuple[ImageAsset, ...]
+
+    def file(self, name: str) -> FileAsset:
+        """The file with this name."""
+        return _named(self.files, name, "file", self.kubernetes)
+
+    def image(self, name: str) -> ImageAsset:
+        """The image with this name."""
+        return _named(self.images, name, "image", self.kubernetes)
+
+    def select(self, *, roles: Iterable[str] = (), features: Iterable[str] | None = None) -> Release:
+        """The part that hosts with these roles need in a cluster with these features; no roles means all, None too."""
+        wanted_roles = set(roles)
+        wanted_features = None if features is None else set(features)
+
+        def wanted(asset: FileAsset | ImageAsset) -> bool:
+            by_role = not wanted_roles or bool(wanted_roles & set(asset.roles))
+            by_feature = wanted_features is None or not asset.features or bool(wanted_features & set(asset.features))
+            return by_role and by_feature
+
+        return Release(
+            kubernetes=self.kubernetes,
+            arch=self.arch,
+            versions=self.versions,
+            files=tuple(file for file in self.files if wanted(file)),
+            images=tuple(image for image in self.images if wanted(image)),
+        )
+
+
+_Named = TypeVar("_Named", FileAsset, ImageAsset)
+
+
+def _named(assets: Iterable[_Named], name: str, kind: str, kubernetes: str) -> _Named:
+    for asset in assets:
+        if asset.name == name:
+            return asset
+    raise AssetError(f"Kubernetes {kubernetes} has no {kind} {name!r} in the catalog")
