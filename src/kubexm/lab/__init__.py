@@ -1,0 +1,9 @@
+"""Real hosts on one machine: what `kubexm lab` makes and what tests run against."""
+
+from __future__ import annotations
+
+from kubexm.lab.flavours import DEFAULT, FLAVOURS, Flavour
+from kubexm.lab.hosts import HostState, HostStatus, LabHost
+from kubexm.lab.lab import BootedHost, Lab, lab_names
+
+__all__ = ["DEFAULT", "FLAVOURS", "BootedHost", "Flavour", "HostState", "HostStatus", "Lab", "LabHost", "lab_names"]

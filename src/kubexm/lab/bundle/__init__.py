@@ -1,0 +1,9 @@
+"""A bundle with a real Kubernetes, built here from Go modules and Debian's packages. See docs/lab-bundle.md."""
+
+from __future__ import annotations
+
+from kubexm.lab.bundle.builder import BundleBuild, build
+from kubexm.lab.bundle.progress import PlainProgress, Progress, SilentProgress
+from kubexm.lab.bundle.versions import DEFAULT_KUBERNETES, PARTS
+
+__all__ = ["DEFAULT_KUBERNETES", "PARTS", "BundleBuild", "PlainProgress", "Progress", "SilentProgress", "build"]
