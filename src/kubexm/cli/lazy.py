@@ -1,0 +1,71 @@
+"""A command line whose parts are imported when they are used: `kubexm --help` reads static lines and imports none."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kubexm.cli.settings import with_global_options
+
+__all__ = ["LazyGroup", "Verb"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One word after `kubexm`: where its typer app named `app` is, and its line in the help."""
+
+    name: str
+    module: str
+    help: str
+    section: str
+    extensions: tuple[str, ...] = ()
+    """Modules whose `register(app)` adds more commands to it."""
+
+
+class LazyGroup(TyperGroup):
+    """Knows its verbs by name and help; a verb's module is imported when it is invoked or its options are asked for."""
+
+    verbs: tuple[Verb, ...] = ()
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for verb in self.verbs:
+            self.add_command(TyperCommand(verb.name, help=verb.help, short_help=verb.help))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The real command instead of the line that stands for it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        verb = next((verb for verb in self.verbs if verb.name == name), None)
+        return name, command if verb is None else _load(verb), rest
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The verbs by section, in the order in which one needs them."""
+        widest = max(len(verb.name) for verb in self.verbs)
+        for section in dict.fromkeys(verb.section for verb in self.verbs):
+            rows = [(verb.name.ljust(widest), verb.help) for verb in self.verbs if verb.section == section]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+
+def _load(verb: Verb) -> Any:
+    app = importlib.import_module(verb.module).app
+    assert isinstance(app, typer.Typer)
+    for extension in verb.extensions:
+        importlib.import_module(extension).register(app)
+    app._add_completion = False  # completion is the root's business, and typer has no public way to say so
+    command = typer.main.get_command(app)
+    command.name = verb.name
+    _plain_help(command)
+    with_global_options(command)
+    return command
+
+
+def _plain_help(command: Any) -> None:
+    """Help is plain text everywhere, as fast as the root's."""
+    command.rich_markup_mode = None
+    for child in getattr(command, "commands", {}).values():
+        _plain_help(child)

@@ -1,0 +1,62 @@
+"""The `kubexm` command: the table of its verbs, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
+
+from kubexm.cli.lazy import LazyGroup, Verb
+from kubexm.cli.settings import Settings, global_options
+
+__all__ = ["VERBS", "main"]
+
+VERBS = (
+    Verb("preflight", "kubexm.cli.preflight", "Check that the hosts can carry the cluster; change nothing.", "Hosts"),
+    Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts"),
+    Verb("exec", "kubexm.cli.fleet", "Run a command on many hosts at once.", "Hosts"),
+    Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs"),
+    Verb("apply", "kubexm.cli.apply", "Carry out a saved plan, exactly as reviewed.", "Plans and runs"),
+    Verb("runs", "kubexm.cli.runs", "List, show, draw, resume and cancel runs.", "Plans and runs"),
+    Verb("config", "kubexm.cli.config", "Write, check and describe cluster.yaml.", "Before you start"),
+    Verb("bundle", "kubexm.cli.bundle", "Make, check and push bundles for hosts without internet.", "Before you start"),
+    Verb(
+        "lab",
+        "kubexm.cli.lab",
+        "Boot real hosts on this machine to try things on.",
+        "Before you start",
+        extensions=("kubexm.cli.lab_bundle",),
+    ),
+    Verb("version", "kubexm.cli.version", "Show kubexm's version.", "Before you start"),
+)
+
+
+class _Root(LazyGroup):
+    verbs = VERBS
+
+
+def _command() -> Any:
+    root = typer.Typer(
+        cls=_Root,
+        help="From a cluster.yaml and SSH access to a working Kubernetes cluster, and through its life.",
+        epilog="Global options may stand anywhere on the line. `kubexm VERB --help` tells more about each.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    root.callback()(global_options)
+    return typer.main.get_command(root)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs one command line and exits."""
+    settings = Settings()
+    try:
+        _command().main(arguments, prog_name="kubexm", obj=settings)
+    except Exception as error:  # noqa: BLE001 - the last place where an error can be made readable
+        from kubexm.cli.report import report
+
+        sys.exit(report(error, debug=settings.debug))
+    sys.exit(0)

@@ -1,0 +1,99 @@
+"""Options that several commands share, each written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kubexm.errors import UsageError
+
+__all__ = [
+    "DryRun",
+    "File",
+    "Fix",
+    "IgnoreErrors",
+    "Limit",
+    "Only",
+    "Parallel",
+    "Roles",
+    "Rollback",
+    "Skip",
+    "cluster_file",
+    "host_names",
+    "several",
+]
+
+DEFAULT_FILE = "cluster.yaml"
+
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", "-f", metavar="FILE", envvar="KUBEXM_FILE", help="The cluster file.  [default: ./cluster.yaml]"
+    ),
+]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit", "-l", metavar="HOST", help="Only these hosts: names, w[1:3], w*; repeat, or join by commas."
+    ),
+]
+Roles = Annotated[
+    list[str] | None,
+    typer.Option("--role", "-r", metavar="ROLE", help="Only hosts of these roles; repeat, or join by commas."),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="ID", help="Only these nodes, tasks or modules (etcd, etcd.install, …)."),
+]
+Skip = Annotated[
+    list[str] | None, typer.Option("--skip", metavar="ID", help="Everything but these nodes, tasks or modules.")
+]
+Parallel = Annotated[
+    int | None, typer.Option("--parallel", min=1, metavar="N", help="How many steps may run at once, over all hosts.")
+]
+IgnoreErrors = Annotated[
+    bool, typer.Option("--ignore-errors", help="Report failures, and go on with everything that can go on.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Look at every host, change nothing, and show what would change.")
+]
+Rollback = Annotated[bool, typer.Option("--rollback", help="After a failure, undo what this run changed.")]
+Fix = Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely.")]
+
+
+def several(values: list[str] | None) -> tuple[str, ...]:
+    """What was given once, several times, or joined by commas (ranges such as `w[1:3]` hold none)."""
+    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
+
+
+def host_names(values: list[str] | None) -> tuple[str, ...]:
+    """Names and patterns of hosts, with ranges such as `w[01:20]` written out: what tables show can be pasted here."""
+    import re
+
+    found: list[str] = []
+    for text in several(values):
+        if re.search(r"\[\d+:\d+\]", text) is None:
+            found.append(text)
+            continue
+        from kubexm.apis.v1alpha1.ranges import expand
+
+        try:
+            found += expand(text)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    return tuple(found)
+
+
+def cluster_file(given: Path | None) -> Path:
+    """The file that was given, or the usual one if it is there."""
+    if given is not None:
+        return given
+    usual = Path(DEFAULT_FILE)
+    if not usual.exists():
+        raise UsageError(
+            "no cluster file was given, and there is no ./cluster.yaml",
+            hint="give one with -f FILE; `kubexm config init >cluster.yaml` writes one to start from",
+        )
+    return usual

@@ -1,0 +1,56 @@
+"""Errors as people see them: what happened, what to do next; a traceback only for those who ask."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import typer
+
+from kubexm.cli.exits import ExitCode
+from kubexm.cli.style import paint
+from kubexm.errors import HostError, KubexmError
+
+__all__ = ["report", "report_error", "warn"]
+
+
+def report(error: BaseException, *, debug: bool = False) -> ExitCode:
+    """Writes the error to stderr and returns the exit code for it."""
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, KubexmError):
+        report_error(error)
+        return ExitCode.of_error(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        _write("error", f"{error.filename}: {error.strerror}")
+        return ExitCode.FAILED
+    _write("internal error", f"{type(error).__name__}: {' '.join(str(error).split())}")
+    _hint("this is a bug in kubexm" + ("" if debug else "; the same command with --debug shows where"))
+    return ExitCode.FAILED
+
+
+def report_error(error: KubexmError) -> None:
+    """Writes what went wrong, and what to do next."""
+    message = error.message
+    if isinstance(error, HostError) and error.host and error.host not in message:
+        message = f"{error.host}: {message}"
+    _write("error", message)
+    if error.hint:
+        _hint(error.hint)
+
+
+def warn(message: str, hint: str = "") -> None:
+    """Writes something the user should know."""
+    _write("warning", message, "yellow")
+    if hint:
+        _hint(hint)
+
+
+def _write(word: str, message: str, colour: str = "red") -> None:
+    typer.echo(f"{paint(f'{word}:', colour, 'bold', stream=sys.stderr)} {message}", err=True)
+
+
+def _hint(hint: str) -> None:
+    first, *more = hint.splitlines()
+    arrow = paint("→", "cyan", stream=sys.stderr)
+    typer.echo("\n".join([f"  {arrow} {first}", *(f"    {line}" for line in more)]), err=True)

@@ -1,0 +1,201 @@
+"""Everything that commands which run something share: service, display, signals, summary, exit code.
+
+A new verb is its options and one call of `run_pipeline`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import typer
+
+from kubexm.cli.exits import ExitCode
+from kubexm.cli.interrupts import Interrupts
+from kubexm.cli.output import Streamed
+from kubexm.cli.settings import Settings
+from kubexm.cli.style import paint
+
+if TYPE_CHECKING:
+    from kubexm.engine import Cancellation
+    from kubexm.events import Observer
+    from kubexm.plan import GraphExecutionResult
+    from kubexm.service import ClusterService
+
+__all__ = ["Watch", "carry_out", "run_and_show", "run_pipeline", "service_of"]
+
+T = TypeVar("T")
+_PATIENCE = 1.5
+_Start = Callable[["Watch"], Awaitable["GraphExecutionResult"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a run is given by whoever watches it."""
+
+    observers: tuple[Observer, ...]
+    cancellation: Cancellation
+
+
+def service_of(ctx: typer.Context, *, parallel: int | None = None, ignore_errors: bool = False) -> ClusterService:
+    """The one way to run anything, set up as the command line says."""
+    from kubexm.cli.terminal import ask_secret
+    from kubexm.service import ClusterService, ServiceOptions
+
+    settings = ctx.ensure_object(Settings)
+    settings.apply()
+    return ClusterService(
+        ServiceOptions(
+            accept_new_host_keys=settings.accept_new_host_keys,
+            ask=lambda what: ask_secret(what).reveal(),
+            logger=logging.getLogger("kubexm"),
+            parallel=parallel,
+            ignore_errors=ignore_errors or None,
+            work_dir=None if settings.work_dir is None else str(settings.work_dir.absolute()),
+        )
+    )
+
+
+def carry_out(work: Coroutine[Any, Any, T]) -> T:
+    """Runs something short to its end; Ctrl-C ends it with the code for that."""
+    try:
+        return asyncio.run(work)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise typer.Exit(ExitCode.CANCELLED) from None
+
+
+def run_pipeline(
+    ctx: typer.Context,
+    pipeline: str,
+    file: Path,
+    *,
+    output: Streamed = Streamed.TEXT,
+    dry_run: bool = False,
+    only: tuple[str, ...] = (),
+    skip: tuple[str, ...] = (),
+    rollback: bool = False,
+    parallel: int | None = None,
+    ignore_errors: bool = False,
+    **pipeline_options: object,
+) -> NoReturn:
+    """Plans and runs a pipeline on a cluster file, shows it, and exits with the code for how it ended."""
+    service = service_of(ctx, parallel=parallel, ignore_errors=ignore_errors)
+
+    def start(watch: Watch) -> Awaitable[GraphExecutionResult]:
+        return service.run(
+            file,
+            pipeline,
+            dry_run=dry_run,
+            only=only,
+            skip=skip,
+            rollback=rollback,
+            observers=watch.observers,
+            cancellation=watch.cancellation,
+            **pipeline_options,
+        )
+
+    run_and_show(ctx, service, start, output=output, file=file)
+
+
+def run_and_show(
+    ctx: typer.Context,
+    service: ClusterService,
+    start: _Start,
+    *,
+    output: Streamed = Streamed.TEXT,
+    file: Path | None = None,
+) -> NoReturn:
+    """Runs what `start` starts, shows it while it runs and when it is over, and exits with the code for its end."""
+    settings = ctx.ensure_object(Settings)
+    display = _display(output, settings.verbose)
+    try:
+        result = asyncio.run(_watched(start, display))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        typer.echo("cancelled", err=True)
+        raise typer.Exit(ExitCode.CANCELLED) from None
+    finally:
+        display.close()
+    code = ExitCode.of_result(result)
+    files = service.run_files(result.run, file)
+    resume = _resume(result.run, settings, file) if files.request().changes else ""
+    display.show_result(result, files.logs, code=code, resume=resume, verbose=settings.verbose)
+    raise typer.Exit(code)
+
+
+async def _watched(start: _Start, display: _Display) -> GraphExecutionResult:
+    from kubexm.engine import Cancellation
+
+    cancellation = Cancellation()
+    interrupts = Interrupts(cancellation, _say)
+    waiting = asyncio.get_running_loop().call_later(_PATIENCE, _tell_of_waiting, interrupts)
+    try:
+        with interrupts.caught():
+            return await start(Watch((display.observer, interrupts), cancellation))
+    finally:
+        waiting.cancel()
+
+
+def _tell_of_waiting(interrupts: Interrupts) -> None:
+    """Connecting can take long when hosts do not answer; silence would look like a hang."""
+    if not interrupts.begun and sys.stderr.isatty():
+        typer.echo(paint("connecting to the hosts and gathering facts …", "dim", stream=sys.stderr), err=True)
+
+
+def _say(message: str) -> None:
+    typer.echo(f"\n{paint(message, 'yellow', 'bold', stream=sys.stderr)}", err=True)
+
+
+def _resume(run: str, settings: Settings, file: Path | None) -> str:
+    words = ["kubexm", "runs", "resume", run]
+    if settings.work_dir is not None:
+        words += ["--work-dir", str(settings.work_dir)]
+    if file is not None:
+        words += ["-f", str(file)]
+    return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Display:
+    """An observer, and what to do when the run is over."""
+
+    observer: Any
+    close: Callable[[], None]
+    as_json: bool
+
+    def show_result(self, result: GraphExecutionResult, logs: Path, *, code: int, resume: str, verbose: int) -> None:
+        from kubexm.cli.display.summary import result_data, summary_lines
+
+        if self.as_json:
+            import json
+
+            data = {"kind": "result", "data": result_data(result, exit_code=code, resume=resume)}
+            typer.echo(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+            return
+        typer.echo("\n".join(summary_lines(result, logs=logs, resume=resume, verbose=verbose)))
+
+
+def _display(output: Streamed, verbose: int) -> _Display:
+    from kubexm.cli.display.writer import LineWriter
+    from kubexm.cli.terminal import live_console
+
+    if output is Streamed.JSON:
+        from kubexm.cli.display.events import EventLines
+
+        writer = LineWriter()
+        return _Display(EventLines(writer, with_output=verbose > 0), writer.close, as_json=True)
+    console = live_console()
+    if console is not None:
+        from kubexm.cli.display.live import LiveDisplay
+
+        live = LiveDisplay(console, verbose=verbose)
+        return _Display(live, live.close, as_json=False)
+    from kubexm.cli.display.plain import PlainLines
+
+    writer = LineWriter()
+    return _Display(PlainLines(writer, verbose=verbose), writer.close, as_json=False)

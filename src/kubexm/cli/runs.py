@@ -1,0 +1,291 @@
+"""`kubexm runs`: what ran, how it ended, what it printed; and going on with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kubexm.cli.output import Boxes, Drawn, Shown, Streamed, show_data, show_table
+from kubexm.cli.style import paint
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+
+    from kubexm.cli.running import Watch
+    from kubexm.plan import ExecutionGraph, GraphExecutionResult, NodeResult
+    from kubexm.service import ClusterService, RunFiles, RunInfo
+    from kubexm.store import StepLog
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List, show, draw, resume and cancel runs.", no_args_is_help=True)
+
+
+def _complete_run(incomplete: str) -> list[str]:
+    """The ids of runs that can be seen from here, without loading anything."""
+    base = Path(os.environ.get("KUBEXM_WORK_DIR") or ".kubexm")
+    found = sorted((path.name for path in base.glob("*/runs/*") if path.is_dir()), reverse=True)
+    return [name for name in ("last", *found) if name.startswith(incomplete)]
+
+
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's id, the start of one, or `last`.", autocompletion=_complete_run),
+]
+Output = Annotated[Shown, typer.Option("--output", "-o", help="How to show it.")]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", metavar="FILE", envvar="KUBEXM_FILE", help="Only runs of this file's cluster."),
+]
+
+_COLOURS = {"succeeded": "green", "partial": "yellow", "cancelled": "yellow", "running": "cyan"}
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    file: File = None,
+    most: Annotated[int, typer.Option("--most", "-n", min=1, help="Show only so many, the latest.")] = 20,
+    output: Output = Shown.TABLE,
+) -> None:
+    """List runs, the latest first."""
+    found = _service(ctx).runs(file)[::-1][:most]
+    if output is not Shown.TABLE:
+        show_data([_data(run) for run in found], output)
+    elif found:
+        show_table(("run", "cluster", "pipeline", "status", "started", "took", "units"), [_row(run) for run in found])
+    else:
+        typer.echo("There are no runs.", err=True)
+
+
+@app.command()
+def show(ctx: typer.Context, run: Run, file: File = None, output: Output = Shown.TABLE) -> None:
+    """Show one run: how it ended, what it changed, what went wrong."""
+    service = _service(ctx)
+    files = _find(service, run, file)
+    info, logs = files.info(), files.step_logs()
+    if output is not Shown.TABLE:
+        show_data({**_data(info), "steps": [_log_data(log) for log in logs]}, output)
+        return
+    from kubexm.cli.display.words import moment
+
+    rows = [
+        ("run", info.id + (" (dry run)" if info.dry_run else "")),
+        ("cluster", info.cluster),
+        ("pipeline", info.pipeline),
+        ("status", paint(info.status, _COLOURS.get(info.status, "red"))),
+        ("started", moment(info.started)),
+        ("ended", moment(info.ended)),
+        ("units", _units(info)),
+        ("kept in", str(info.path)),
+    ]
+    for name, value in rows:
+        typer.echo(f"{name:<9} {value}")
+    _show_steps(logs)
+    if info.status not in ("succeeded", "running") and not info.dry_run:
+        typer.echo(f"\nTo go on where it stopped: kubexm runs resume {info.id}")
+
+
+@app.command()
+def graph(
+    ctx: typer.Context,
+    run: Run,
+    file: File = None,
+    output: Annotated[Drawn, typer.Option("--output", "-o", help="How to show it.")] = Drawn.SVG,
+    collapse: Annotated[
+        Boxes | None, typer.Option("--collapse", help="One box for each of these.  [default: as fits]")
+    ] = None,
+) -> None:
+    """Draw a run: how each step ended, and how long it took. Also while it runs."""
+    from kubexm.plan.render import Collapse, PlanFormat, render
+
+    files = _find(_service(ctx), run, file)
+    info, plan = files.info(), files.graph()
+    results = _results(plan, files.step_logs())
+    level = None if collapse is None else Collapse(collapse)
+    sys.stdout.write(render(plan, PlanFormat(output), collapse=level, results=results, outcome=_outcome(info)))
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    run: Run,
+    node: Annotated[str, typer.Argument(metavar="[NODE]", help="A node, task or module.")] = "",
+    host: Annotated[str, typer.Argument(metavar="[HOST]", help="A host.")] = "",
+    file: File = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only what failed or was stopped.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+    output: Annotated[Streamed, typer.Option("--output", "-o", help="text, or json: one step a line.")] = Streamed.TEXT,
+) -> None:
+    """Show what steps printed. Of all of them, or of one node, task, module or host; whole."""
+    from kubexm.store import JournalReader, step_logs
+
+    files = _find(_service(ctx), run, file)
+    journal = JournalReader(files.journal)
+    while True:
+        over = not follow or files.process() is None
+        for log in step_logs(journal.more()):
+            if _wanted(log, node, host, failed=failed):
+                _show_log(files, log, output)
+        if over:
+            return
+        time.sleep(0.3)  # the journal is a file: there is nothing to wait on but its growth
+
+
+@app.command()
+def resume(
+    ctx: typer.Context,
+    run: Run,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", envvar="KUBEXM_FILE", help="The cluster file, if it moved."),
+    ] = None,
+    rollback: Annotated[bool, typer.Option("--rollback", help="After a failure, undo what this run changed.")] = False,
+    output: Annotated[
+        Streamed, typer.Option("--output", "-o", help="text, or json: one event a line.")
+    ] = Streamed.TEXT,
+) -> None:
+    """Go on with a run that failed, was stopped or was killed. Nothing that is done is done again."""
+    from kubexm.cli.running import run_and_show
+
+    service = _service(ctx)
+    files = _find(service, run, file)
+
+    def start(watch: Watch) -> Awaitable[GraphExecutionResult]:
+        return service.resume(
+            files.path, file=file, observers=watch.observers, cancellation=watch.cancellation, rollback=rollback
+        )
+
+    run_and_show(ctx, service, start, output=output, file=file)
+
+
+@app.command()
+def cancel(ctx: typer.Context, run: Run, file: File = None) -> None:
+    """Ask a run to stop. Once: it finishes what runs and starts nothing; again: it stops now."""
+    files = _find(_service(ctx), run, file)
+    files.cancel()
+    typer.echo(f"{files.path.name} was asked to stop.")
+
+
+def _service(ctx: typer.Context) -> ClusterService:
+    from kubexm.cli.running import service_of
+
+    return service_of(ctx)
+
+
+def _find(service: ClusterService, run: str, file: Path | None) -> RunFiles:
+    """The run of this id, of the only id that starts so, or the last one."""
+    from kubexm.errors import UsageError
+
+    found = {files.path.name: files for files in service.all_runs(file)}
+    if run == "last" and found:
+        return found[max(found)]  # ids sort by time
+    names = [run] if run in found else [name for name in found if name.startswith(run)]
+    if len(names) == 1:
+        return found[names[0]]
+    if names:
+        raise UsageError(f"several runs start with {run!r}", hint=f"say which: {', '.join(names)}")
+    raise UsageError(
+        f"there is no run {run!r} here", hint="`kubexm runs list` shows them; --work-dir or -f says where to look"
+    )
+
+
+def _row(run: RunInfo) -> list[str]:
+    from kubexm.cli.display.words import duration, moment
+
+    name = run.pipeline + (" (dry run)" if run.dry_run else "")
+    end = run.ended if run.ended is not None else time.time() if run.status == "running" else None
+    took = duration(end - run.started) if end is not None else "-"
+    return [run.id, run.cluster, name, run.status, moment(run.started), took, _units(run)]
+
+
+def _outcome(run: RunInfo) -> str:
+    from kubexm.cli.display.words import duration
+
+    return run.status if run.ended is None else f"{run.status} after {duration(run.ended - run.started)}"
+
+
+def _results(plan: ExecutionGraph, logs: Iterable[StepLog]) -> dict[str, NodeResult]:
+    """What is known of each node so far."""
+    from kubexm.plan import HostResult, NodeResult, State
+
+    hosts: dict[str, dict[str, HostResult]] = {}
+    for log in logs:
+        ended = HostResult(host=log.host, state=State(log.state), started=log.started, ended=log.ended)
+        hosts.setdefault(log.node, {})[log.host] = ended
+    return {name: NodeResult(name, plan.nodes[name].step.describe(), each) for name, each in hosts.items()}
+
+
+def _units(run: RunInfo) -> str:
+    ended = ", ".join(f"{number:,} {state}" for state, number in run.states.items() if number) or "none ended"
+    return f"{run.units:,}: {ended}"
+
+
+def _data(run: RunInfo) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "cluster": run.cluster,
+        "pipeline": run.pipeline,
+        "status": run.status,
+        "dry_run": run.dry_run,
+        "started": run.started,
+        "ended": run.ended,
+        "units": run.units,
+        "states": dict(run.states),
+        "path": str(run.path),
+    }
+
+
+def _show_steps(logs: Iterable[StepLog]) -> None:
+    from kubexm.plan.render import short_hosts
+
+    changed: dict[str, list[str]] = {}
+    failed: dict[tuple[str, str, str], list[str]] = {}
+    for log in logs:
+        if log.state == "succeeded":
+            changed.setdefault(log.node, []).append(log.host)
+        elif log.state in ("failed", "interrupted"):
+            failed.setdefault((log.node, log.error or "stopped midway", log.hint), []).append(log.host)
+    if changed:
+        typer.echo("\nChanged:")
+        for node, hosts in changed.items():
+            typer.echo(f"  {paint('+', 'green')} {node} on {short_hosts(hosts)}")
+    for (node, error, hint), hosts in failed.items():
+        typer.echo(f"\n{paint('✗', 'red', 'bold')} {paint(node, 'bold')} on {short_hosts(hosts)}")
+        typer.echo("\n".join(f"    {line}" for line in error.splitlines()))
+        if hint:
+            typer.echo(f"    {paint('→', 'cyan')} {hint}")
+
+
+def _wanted(log: StepLog, node: str, host: str, *, failed: bool) -> bool:
+    if failed and log.state not in ("failed", "interrupted"):
+        return False
+    return (not host or log.host == host) and (not node or log.node == node or log.node.startswith(f"{node}."))
+
+
+def _show_log(files: RunFiles, log: StepLog, output: Streamed) -> None:
+    import json
+
+    text = files.log_text(log.node, log.host)
+    if output is Streamed.JSON:
+        typer.echo(json.dumps({**_log_data(log), "log": text}, ensure_ascii=False))
+        return
+    if not text and not log.error:
+        return
+    colour = "red" if log.state in ("failed", "interrupted") else "bold"
+    typer.echo(paint(f"── {log.node} on {log.host}: {log.state}", colour))
+    if text:
+        typer.echo(text.removesuffix("\n"))
+    if log.error:
+        typer.echo(f"{paint('error:', 'red')} {log.error}")
+        if log.hint:
+            typer.echo(f"  {paint('→', 'cyan')} {log.hint}")
+
+
+def _log_data(log: StepLog) -> dict[str, Any]:
+    return {name: getattr(log, name) for name in log.__slots__}

@@ -1,0 +1,151 @@
+"""The options every command takes, wherever they stand on the command line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kubexm.cli.style import paint
+
+__all__ = ["Settings", "global_options", "with_global_options"]
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the user said once for the whole command line."""
+
+    debug: bool = False
+    verbose: int = 0
+    work_dir: Path | None = None
+    accept_new_host_keys: bool = False
+
+    def apply(self) -> None:
+        """Sets up logging accordingly."""
+        logger = logging.getLogger("kubexm")
+        levels = {0: logging.WARNING, 1: logging.INFO}
+        logger.setLevel(logging.DEBUG if self.debug else levels.get(self.verbose, logging.DEBUG))
+        if not logger.handlers:
+            handler = _Stderr()
+            handler.setFormatter(_Words())
+            logger.addHandler(handler)
+            logger.propagate = False
+
+
+class _Words(logging.Formatter):
+    """Messages as errors are shown; the logger's name only for those who look for it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        colour = "red" if record.levelno >= logging.ERROR else "yellow" if record.levelno >= logging.WARNING else "dim"
+        word = paint(f"{record.levelname.lower()}:", colour, stream=sys.stderr)
+        name = f"{record.name}: " if record.levelno <= logging.DEBUG else ""
+        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return f"{word} {name}{record.getMessage()}{trace}"
+
+
+class _Stderr(logging.StreamHandler[Any]):
+    """Writes to whatever stderr is at that moment, so that a live display can put lines above itself."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+
+def _debug(ctx: typer.Context, value: bool) -> None:
+    _settings(ctx).debug |= value
+
+
+def _verbose(ctx: typer.Context, value: int) -> None:
+    _settings(ctx).verbose += value
+
+
+def _no_color(value: bool) -> None:
+    if value:
+        os.environ["NO_COLOR"] = "1"
+
+
+def _work_dir(ctx: typer.Context, value: Path | None) -> None:
+    if value is not None:
+        _settings(ctx).work_dir = value
+
+
+def _accept_new_host_keys(ctx: typer.Context, value: bool) -> None:
+    _settings(ctx).accept_new_host_keys |= value
+
+
+def _settings(ctx: typer.Context) -> Settings:
+    found = ctx.ensure_object(Settings)
+    assert isinstance(found, Settings)
+    return found
+
+
+def global_options(
+    debug: Annotated[
+        bool, typer.Option("--debug", callback=_debug, expose_value=False, help="Show tracebacks and debug messages.")
+    ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            callback=_verbose,
+            expose_value=False,
+            show_default=False,
+            help="Say more; twice: even more.",
+        ),
+    ] = 0,
+    no_color: Annotated[
+        bool,
+        typer.Option("--no-color", callback=_no_color, expose_value=False, help="No colours (also: NO_COLOR=1)."),
+    ] = False,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--work-dir",
+            metavar="DIR",
+            envvar="KUBEXM_WORK_DIR",
+            show_envvar=False,
+            callback=_work_dir,
+            expose_value=False,
+            help="Where runs, secrets and certificates are kept.  [default: .kubexm beside the cluster file]",
+        ),
+    ] = None,
+    accept_new_host_keys: Annotated[
+        bool,
+        typer.Option(
+            "--accept-new-host-keys",
+            callback=_accept_new_host_keys,
+            expose_value=False,
+            help="Record the keys of hosts seen for the first time. A changed key is refused all the same.",
+        ),
+    ] = False,
+) -> None:
+    """Carries the options; their callbacks keep what was said."""
+
+
+def with_global_options(command: Any) -> None:
+    """Lets a command, and those below it, take the global options too, unless it has some of that name itself."""
+    carrier = typer.Typer(add_completion=False)
+    carrier.command()(global_options)
+    for leaf in _leaves(command):
+        taken = {name for param in leaf.params for name in (*param.opts, *param.secondary_opts)}
+        for option in typer.main.get_command(carrier).params:
+            if taken.isdisjoint((*option.opts, *option.secondary_opts)):
+                option.hidden = True  # type: ignore[attr-defined]  # an option, not an argument
+                leaf.params.append(option)
+
+
+def _leaves(command: Any) -> list[Any]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        return [command]
+    return [leaf for child in below.values() for leaf in _leaves(child)]

@@ -1,0 +1,43 @@
+"""A pipeline for tests of the command line: a file, a command that waits to be let go, and another file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import PurePosixPath
+
+from kubexm.cli.main import main
+from kubexm.pipeline import PIPELINES, Pipeline, failure_policy
+from kubexm.plan import ExecutionGraph
+from kubexm.runtime import PipelineContext
+from kubexm.step import CommandRun, FilePresent, resources
+from kubexm.task import FragmentBuilder
+
+FIRST = PurePosixPath("/run/work/first")
+LAST = PurePosixPath("/run/work/last")
+WAIT = "touch /run/waiting; until [ -e /run/go ]; do sleep 0.05; done; [ ! -e /run/broken ] || { echo fatal: broken >&2; exit 9; }; touch /run/gone"  # noqa: E501 - one shell line
+
+
+class WorkPipeline(Pipeline):
+    """Does a little on every host."""
+
+    name = "work"
+
+    def plan(self, ctx: PipelineContext) -> ExecutionGraph:
+        """Three nodes, host by host."""
+        hosts, g = ctx.hosts(), FragmentBuilder("work.do")
+        first = g.add("first", FilePresent(path=FIRST, content="one\ntwo\n"), on=hosts)
+        wait = g.add(
+            "wait",
+            CommandRun(
+                command=WAIT, name="wait to be let go", creates=PurePosixPath("/run/gone"), touches=resources("thing:w")
+            ),
+            on=hosts,
+            after_same_host=[first],
+        )
+        g.add("last", FilePresent(path=LAST, content="done\n"), on=hosts, after_same_host=[wait])
+        return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names, policy=failure_policy(ctx))
+
+
+if __name__ == "__main__":
+    PIPELINES["work"] = "tests.integration.cli.work_pipeline:WorkPipeline"
+    main(sys.argv[1:])
