@@ -116,16 +116,23 @@ kx_runs_with() {
 }
 
 # kx_log UNIT LINES: the last lines of the unit's latest invocation: its own if it said anything, else systemd's.
+# What a process says just before it ends may be filed under its unit only: systemd has forgotten the invocation then.
 kx_log() {
   l=
-  for k in _SYSTEMD_INVOCATION_ID INVOCATION_ID; do
-    if [ -z "$l" ] && [ -n "$u_invocation" ]; then
-      l=$(journalctl --no-pager -q -o cat -n "$2" "$k=$u_invocation" 2>/dev/null)
-    fi
-  done
-  if [ -z "$l" ]; then l=$(journalctl --no-pager -q -o cat -n "$2" -u "$1" 2>/dev/null); fi
+  timeout 5 journalctl --sync >/dev/null 2>&1
+  if [ -n "$u_invocation" ]; then kx_lines "$2" "_SYSTEMD_INVOCATION_ID=$u_invocation"; fi
+  kx_lines "$2" "_SYSTEMD_UNIT=$1" _TRANSPORT=stdout
+  if [ -n "$u_invocation" ]; then kx_lines "$2" "INVOCATION_ID=$u_invocation"; fi
+  kx_lines "$2" -u "$1"
   if [ -z "$l" ]; then l=$(systemctl status --no-pager -n "$2" -- "$1" 2>&1); fi
   printf '%s\n' "$l"
+}
+
+# kx_lines LINES MATCH…: the last lines of the journal that match, if none were found before.
+kx_lines() {
+  k=$1
+  shift
+  if [ -z "$l" ]; then l=$(journalctl --no-pager -q -o cat -n "$k" -b "$@" 2>/dev/null); fi
 }
 
 kx_failed() {
