@@ -1,0 +1,23 @@
+"""What both ways of running a control plane share: arguments, files they name, objects a new cluster has. No module."""
+
+from kubexm.components.control_plane.arguments import Arguments, feature_gates
+from kubexm.components.control_plane.layout import SETTINGS
+from kubexm.components.control_plane.objects import BOOTSTRAPPERS, admin_binding, cluster_info, joining_objects
+from kubexm.components.control_plane.programs import api_server, controller_manager, scheduler
+from kubexm.components.control_plane.settings import SettingsFile, limits_anonymous, settings_files
+
+__all__ = [
+    "BOOTSTRAPPERS",
+    "SETTINGS",
+    "Arguments",
+    "SettingsFile",
+    "admin_binding",
+    "api_server",
+    "cluster_info",
+    "controller_manager",
+    "feature_gates",
+    "joining_objects",
+    "limits_anonymous",
+    "scheduler",
+    "settings_files",
+]

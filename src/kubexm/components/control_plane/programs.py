@@ -1,0 +1,158 @@
+"""What kube-apiserver, kube-controller-manager and kube-scheduler are told, decided from cluster.yaml in one place.
+
+Both modes take their arguments from here: `kubeadm` those that are not its own, `kubexm` all of them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.components.control_plane.arguments import Arguments, feature_gates
+from kubexm.components.control_plane.layout import (
+    ADMISSION,
+    AUDIT_POLICY,
+    AUTHENTICATION,
+    CONTROLLER_MANAGER_CONF,
+    ENCRYPTION,
+    PKI,
+    SCHEDULER_CONF,
+    SCHEDULER_SETTINGS,
+)
+from kubexm.components.control_plane.settings import limits_anonymous
+
+__all__ = ["api_server", "controller_manager", "scheduler"]
+
+_CIPHERS: Final = (
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+)
+# Of TLS 1.2: those of 1.3 cannot be chosen.
+_TLS: Final = {"tls-cipher-suites": ",".join(_CIPHERS), "tls-min-version": "VersionTLS12"}
+
+
+def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = ()) -> Arguments:
+    """kube-apiserver's; address and client URLs of etcd are needed only where it is not kubeadm that sets them."""
+    spec = cluster.spec
+    own = {
+        "advertise-address": advertise,
+        "allow-privileged": "true",
+        "authorization-mode": "Node,RBAC",
+        "client-ca-file": f"{PKI}/ca.crt",
+        "enable-admission-plugins": "NodeRestriction",
+        "enable-bootstrap-token-auth": "true",
+        "etcd-cafile": f"{PKI}/etcd/ca.crt",
+        "etcd-certfile": f"{PKI}/apiserver-etcd-client.crt",
+        "etcd-keyfile": f"{PKI}/apiserver-etcd-client.key",
+        "etcd-servers": ",".join(etcd),
+        "kubelet-client-certificate": f"{PKI}/apiserver-kubelet-client.crt",
+        "kubelet-client-key": f"{PKI}/apiserver-kubelet-client.key",
+        "kubelet-preferred-address-types": "InternalIP,ExternalIP,Hostname",
+        "proxy-client-cert-file": f"{PKI}/front-proxy-client.crt",
+        "proxy-client-key-file": f"{PKI}/front-proxy-client.key",
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-client-ca-file": f"{PKI}/front-proxy-ca.crt",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-username-headers": "X-Remote-User",
+        "secure-port": str(spec.control_plane_endpoint.port),
+        "service-account-issuer": f"https://kubernetes.default.svc.{spec.kubernetes.dns_domain}",
+        "service-account-key-file": f"{PKI}/sa.pub",
+        "service-account-signing-key-file": f"{PKI}/sa.key",
+        "service-cluster-ip-range": ",".join(map(str, spec.network.service_cidr)),
+        "tls-cert-file": f"{PKI}/apiserver.crt",
+        "tls-private-key-file": f"{PKI}/apiserver.key",
+    }
+    added = {
+        "admission-control-config-file": str(ADMISSION),
+        "encryption-provider-config": str(ENCRYPTION),
+        "kubelet-certificate-authority": f"{PKI}/ca.crt",
+        "profiling": "false",
+        "service-node-port-range": str(spec.kubernetes.service_node_ports),
+        **_audit(cluster),
+        **_anonymous(cluster),
+        **_TLS,
+        **feature_gates(spec.kubernetes.feature_gates),
+    }
+    extra = spec.kubernetes.api_server.extra_args
+    found = Arguments(own, added, extra)
+    return found.without({"authorization-mode"}) if "authorization-config" in extra else found
+
+
+def controller_manager(cluster: Cluster) -> Arguments:
+    """kube-controller-manager's."""
+    spec = cluster.spec
+    kubeconfig = str(CONTROLLER_MANAGER_CONF)
+    own = {
+        "allocate-node-cidrs": "true",
+        "authentication-kubeconfig": kubeconfig,
+        "authorization-kubeconfig": kubeconfig,
+        "bind-address": "127.0.0.1",
+        "client-ca-file": f"{PKI}/ca.crt",
+        "cluster-cidr": ",".join(map(str, spec.network.pod_cidr)),
+        "cluster-name": spec.kubernetes.cluster_name or cluster.name,
+        "cluster-signing-cert-file": f"{PKI}/ca.crt",
+        "cluster-signing-key-file": f"{PKI}/ca.key",
+        "controllers": "*,bootstrapsigner,tokencleaner",
+        "kubeconfig": kubeconfig,
+        "leader-elect": "true",
+        "requestheader-client-ca-file": f"{PKI}/front-proxy-ca.crt",
+        "root-ca-file": f"{PKI}/ca.crt",
+        "service-account-private-key-file": f"{PKI}/sa.key",
+        "service-cluster-ip-range": ",".join(map(str, spec.network.service_cidr)),
+        "use-service-account-credentials": "true",
+    }
+    added = {
+        "cluster-signing-duration": f"{int(spec.certs.duration.total_seconds())}s",
+        "profiling": "false",
+        **_node_masks(cluster),
+        **_TLS,
+        **feature_gates(spec.kubernetes.feature_gates),
+    }
+    return Arguments(own, added, spec.kubernetes.controller_manager.extra_args)
+
+
+def scheduler(cluster: Cluster) -> Arguments:
+    """kube-scheduler's. What its configuration file says, arguments cannot."""
+    kubernetes, kubeconfig = cluster.spec.kubernetes, str(SCHEDULER_CONF)
+    own = {
+        "authentication-kubeconfig": kubeconfig,
+        "authorization-kubeconfig": kubeconfig,
+        "bind-address": "127.0.0.1",
+    }
+    added = {"config": str(SCHEDULER_SETTINGS), **_TLS, **feature_gates(kubernetes.feature_gates)}
+    return Arguments(own, added, kubernetes.scheduler.extra_args)
+
+
+def _audit(cluster: Cluster) -> dict[str, str]:
+    audit = cluster.spec.kubernetes.audit
+    if not audit.enabled:
+        return {}
+    return {
+        "audit-log-maxage": str(audit.max_age),
+        "audit-log-maxbackup": str(audit.max_backups),
+        "audit-log-maxsize": str(audit.max_size),
+        "audit-log-path": audit.log_path,
+        "audit-policy-file": str(AUDIT_POLICY),
+    }
+
+
+def _anonymous(cluster: Cluster) -> dict[str, str]:
+    if limits_anonymous(cluster):
+        return {"authentication-config": str(AUTHENTICATION)}
+    none = cluster.spec.kubernetes.api_server.anonymous_access == "none"
+    return {"anonymous-auth": "false"} if none else {}
+
+
+def _node_masks(cluster: Cluster) -> dict[str, str]:
+    network = cluster.spec.network
+    masks = {4: network.node_mask_v4, 6: network.node_mask_v6}
+    families = [cidr.version for cidr in network.pod_cidr]
+    if len(families) == 1:
+        return {"node-cidr-mask-size": str(masks[families[0]])}
+    return {f"node-cidr-mask-size-ipv{family}": str(masks[family]) for family in sorted(families)}

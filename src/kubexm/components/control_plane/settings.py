@@ -1,0 +1,148 @@
+"""The files that arguments of the control plane name: audit, admission, authentication, scheduling. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.components.control_plane.layout import (
+    ADMISSION,
+    AUDIT_POLICY,
+    AUTHENTICATION,
+    ENCRYPTION,
+    SCHEDULER_CONF,
+    SCHEDULER_SETTINGS,
+)
+from kubexm.components.documents import merged, yaml_text
+from kubexm.redact import SecretRef
+
+__all__ = ["SettingsFile", "limits_anonymous", "settings_files"]
+
+_ANONYMOUS_PATHS_FROM: Final = 32
+_AUTHENTICATION_V1_FROM: Final = 34
+_HEALTH: Final = ("/livez", "/readyz", "/healthz")
+_ALSO_HEALTH: Final = "/version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFile:
+    """A file of the control plane, and the program that reads it when it starts."""
+
+    name: str
+    """A word for ids of nodes."""
+    path: PurePosixPath
+    content: str | SecretRef
+    program: str
+    mode: int = 0o600
+
+
+def settings_files(cluster: Cluster) -> tuple[SettingsFile, ...]:
+    """Every file the arguments of this cluster's control plane name, apart from certificates and kubeconfigs."""
+    found = [
+        SettingsFile(
+            name="encryption", path=ENCRYPTION, content=SecretRef("encryption-config"), program="kube-apiserver"
+        ),
+        SettingsFile(
+            name="admission", path=ADMISSION, content=yaml_text(_admission(cluster)), program="kube-apiserver"
+        ),
+        SettingsFile(
+            name="scheduler", path=SCHEDULER_SETTINGS, content=yaml_text(_scheduler(cluster)), program="kube-scheduler"
+        ),
+    ]
+    if cluster.spec.kubernetes.audit.enabled:
+        policy = yaml_text(_audit_policy(cluster.spec.kubernetes.audit.policy))
+        found.append(SettingsFile(name="audit", path=AUDIT_POLICY, content=policy, program="kube-apiserver"))
+    if limits_anonymous(cluster):
+        text = yaml_text(_authentication(cluster))
+        found.append(SettingsFile(name="authentication", path=AUTHENTICATION, content=text, program="kube-apiserver"))
+    return tuple(sorted(found, key=lambda file: file.name))
+
+
+def limits_anonymous(cluster: Cluster) -> bool:
+    """True if callers with no identity are let through to health paths only.
+
+    Kubernetes can do so from 1.32 on, and not beside arguments that configure the same: `oidc-…`, `anonymous-auth`.
+    """
+    kubernetes = cluster.spec.kubernetes
+    taken = any(name == "anonymous-auth" or name.startswith("oidc-") for name in kubernetes.api_server.extra_args)
+    able = kubernetes.version.minor >= _ANONYMOUS_PATHS_FROM and not taken
+    return able and kubernetes.api_server.anonymous_access == "health"
+
+
+def _authentication(cluster: Cluster) -> dict[str, Any]:
+    version = "v1" if cluster.spec.kubernetes.version.minor >= _AUTHENTICATION_V1_FROM else "v1beta1"
+    return {
+        "apiVersion": f"apiserver.config.k8s.io/{version}",
+        "kind": "AuthenticationConfiguration",
+        "anonymous": {"enabled": True, "conditions": [{"path": path} for path in _HEALTH]},
+    }
+
+
+def _admission(cluster: Cluster) -> dict[str, Any]:
+    wanted = cluster.spec.kubernetes.pod_security
+    levels = {"enforce": wanted.enforce, "audit": wanted.audit, "warn": wanted.warn}
+    defaults = {
+        key: text for mode, level in levels.items() for key, text in ((mode, level), (f"{mode}-version", "latest"))
+    }
+    return {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AdmissionConfiguration",
+        "plugins": [
+            {
+                "name": "PodSecurity",
+                "configuration": {
+                    "apiVersion": "pod-security.admission.config.k8s.io/v1",
+                    "kind": "PodSecurityConfiguration",
+                    "defaults": defaults,
+                    "exemptions": {
+                        "usernames": [],
+                        "runtimeClasses": [],
+                        "namespaces": list(wanted.exempt_namespaces),
+                    },
+                },
+            }
+        ],
+    }
+
+
+def _audit_policy(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's policy, or: who wrote what, no bodies, and nothing of what the cluster does by itself all the time."""
+    head = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+    if wanted:
+        return merged(head, wanted)
+    quiet: list[dict[str, Any]] = [
+        {
+            "level": "None",
+            "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*", _ALSO_HEALTH, "/metrics", "/openapi*"],
+        },
+        {"level": "None", "verbs": ["get", "list", "watch"]},
+        {"level": "None", "resources": [{"group": "", "resources": ["events"]}, {"group": "events.k8s.io"}]},
+        {
+            "level": "None",
+            "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}],
+            "users": ["system:kube-controller-manager", "system:kube-scheduler", "system:apiserver"],
+        },
+        {
+            "level": "None",
+            "userGroups": ["system:nodes"],
+            "resources": [
+                {"group": "coordination.k8s.io", "resources": ["leases"]},
+                {"group": "", "resources": ["nodes/status", "pods/status"]},
+            ],
+        },
+    ]
+    return {**head, "omitStages": ["RequestReceived"], "rules": [*quiet, {"level": "Metadata"}]}
+
+
+def _scheduler(cluster: Cluster) -> dict[str, Any]:
+    base = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(SCHEDULER_CONF)},
+        "leaderElection": {"leaderElect": True},
+        "enableProfiling": False,
+    }
+    return merged(base, cluster.spec.kubernetes.scheduler.config)
