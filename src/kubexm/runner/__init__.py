@@ -15,6 +15,7 @@ from kubexm.runner.modules import Modules, ModuleState
 from kubexm.runner.mounts import Mount, Mounts
 from kubexm.runner.originals import Original, Originals, Outcome, Restored
 from kubexm.runner.packages import Packages
+from kubexm.runner.placed import Placed
 from kubexm.runner.ports import Ports, Reach
 from kubexm.runner.power import Power
 from kubexm.runner.processes import Process, Processes
@@ -51,6 +52,7 @@ __all__ = [
     "Originals",
     "Outcome",
     "Packages",
+    "Placed",
     "Ports",
     "Power",
     "Process",

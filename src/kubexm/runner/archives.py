@@ -14,8 +14,9 @@ from pathlib import PurePosixPath
 from kubexm.connector.base import shell
 from kubexm.errors import StepError
 from kubexm.runner.base import Operations, library, posix
+from kubexm.runner.facts import Facts
 
-__all__ = ["Archives"]
+__all__ = ["Archives", "archive_options"]
 
 _TIMEOUT = 900.0
 _FORMATS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
@@ -32,7 +33,8 @@ class Archives(Operations):
 
     async def members(self, archive: PurePosixPath | str) -> tuple[str, ...]:
         """The names in the archive."""
-        script = shell("tar", "-t", *self._options(archive), "-f", posix(archive))
+        options = archive_options(str(archive), self.facts, self.connector.host)
+        script = shell("tar", "-t", *options, "-f", posix(archive))
         result = await self._read(script, f"list {archive}", within=_TIMEOUT, long=True)
         return tuple(line for line in self._checked(result).text.split("\n") if line)
 
@@ -57,7 +59,8 @@ class Archives(Operations):
         With `sha256` the archive is verified first, and `extracted` can tell later.
         """
         manifest = self._manifest(sha256, into, strip_components)
-        words = shell(posix(archive), posix(into), strip_components, sha256, manifest, *self._options(archive))
+        options = archive_options(str(archive), self.facts, self.connector.host)
+        words = shell(posix(archive), posix(into), strip_components, sha256, manifest, *options)
         script = self._keeping(keep, snapshot) + library("archive") + "kx_extract " + words
         result = await self._change(script, f"unpack {archive} into {into}", within=_TIMEOUT, long=True)
         hint = ""
@@ -67,19 +70,20 @@ class Archives(Operations):
             hint = "The archive did not arrive whole: remove it there and run again."
         return self._checked(result, hint=hint).text == "changed"
 
-    def _options(self, archive: PurePosixPath | str) -> tuple[str, ...]:
-        name = str(archive)
-        for suffixes, program, options in _FORMATS:
-            if name.endswith(suffixes):
-                if program in ("xz", "zstd") and not self.facts.is_assumed and not self.facts.has_command(program):
-                    raise StepError(
-                        f"{name} needs {program} to be unpacked, which is not on this host",
-                        host=self.connector.host,
-                        hint=f"Install {program} there, or bring the archive as .tar.gz.",
-                    )
-                return options
-        raise ValueError(f"not an archive kubexm can unpack: {name}")
-
     def _manifest(self, sha256: str, into: PurePosixPath | str, strip_components: int) -> PurePosixPath:
         name = hashlib.sha256(f"{sha256} {posix(into)} {strip_components}".encode()).hexdigest()[:32]
         return self.state / "archives" / name
+
+
+def archive_options(name: str, facts: Facts, host: str) -> tuple[str, ...]:
+    """What tar needs to be told to read an archive of this name; StepError if the host lacks the program for it."""
+    for suffixes, program, options in _FORMATS:
+        if name.endswith(suffixes):
+            if program in ("xz", "zstd") and not facts.is_assumed and not facts.has_command(program):
+                raise StepError(
+                    f"{name} needs {program} to be unpacked, which is not on this host",
+                    host=host,
+                    hint=f"Install {program} there, or bring the archive as .tar.gz.",
+                )
+            return options
+    raise ValueError(f"not an archive kubexm can unpack: {name}")

@@ -21,6 +21,7 @@ from kubexm.runner.modules import Modules
 from kubexm.runner.mounts import Mounts
 from kubexm.runner.originals import Originals
 from kubexm.runner.packages import Packages
+from kubexm.runner.placed import Placed
 from kubexm.runner.ports import Ports
 from kubexm.runner.power import Power
 from kubexm.runner.processes import Processes
@@ -73,6 +74,10 @@ class Runner:
     def packages(self, connector: Connector, facts: Facts) -> Packages:
         """The distribution's packages."""
         return Packages(connector, facts, state=self.state)
+
+    def placed(self, connector: Connector, facts: Facts) -> Placed:
+        """Files of assets."""
+        return Placed(connector, facts, state=self.state)
 
     def sysctl(self, connector: Connector, facts: Facts) -> Sysctl:
         """Kernel parameters."""

@@ -1,5 +1,6 @@
 """The environment of a run. Holds no engine and no callbacks; hands each layer its own view."""
 
+from kubexm.runtime.assets import AssetShelf, ShelfFile, ShelfImage, features_of
 from kubexm.runtime.builder import RuntimeBuilder, plan_host
 from kubexm.runtime.context import CONTROL_NODE, Context
 from kubexm.runtime.facades import ModuleContext, PipelineContext, StepContext, TaskContext
@@ -12,6 +13,7 @@ from kubexm.runtime.workdir import WorkDir, new_run_id
 
 __all__ = [
     "CONTROL_NODE",
+    "AssetShelf",
     "ClusterLease",
     "Context",
     "FactRead",
@@ -21,11 +23,14 @@ __all__ = [
     "PipelineContext",
     "RuntimeBuilder",
     "SecretStore",
+    "ShelfFile",
+    "ShelfImage",
     "StepContext",
     "TaskContext",
     "Transcript",
     "UnitConnector",
     "WorkDir",
+    "features_of",
     "new_run_id",
     "owner_name",
     "plan_host",

@@ -19,6 +19,7 @@ from kubexm.connector import Connector, Host
 from kubexm.errors import ConfigError, HostError, InitializationError, KubexmError, UsageError
 from kubexm.redact import Redactor
 from kubexm.runner import Facts, Runner
+from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.context import CONTROL_NODE, Context
 from kubexm.runtime.host import HostRuntime
 from kubexm.runtime.secrets import SecretStore
@@ -177,6 +178,7 @@ class RuntimeBuilder:
             work_dir=work_dir,
             redactor=redactor,
             secrets=SecretStore(work_dir.secrets, redactor),
+            assets=AssetShelf(cluster),
             ignore_errors=ignore,
             offline=offline,
         )

@@ -13,6 +13,7 @@ from kubexm.connector import Host
 from kubexm.errors import HostError
 from kubexm.redact import Redactor
 from kubexm.runner import Facts, Runner
+from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.facades import PipelineContext, StepContext
 from kubexm.runtime.facts_trace import FactsTrace
 from kubexm.runtime.host import HostRuntime
@@ -45,6 +46,7 @@ class Context:
     work_dir: WorkDir
     redactor: Redactor
     secrets: SecretStore
+    assets: AssetShelf
     caches: Caches = field(default_factory=Caches)
     facts_trace: FactsTrace = field(default_factory=FactsTrace)
     ignore_errors: bool = False
@@ -69,5 +71,6 @@ class Context:
         return Facts.assumed(arch=arch or "amd64")
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Ends all connections and closes bundles."""
+        self.assets.close()
         await self.pool.close()

@@ -14,6 +14,7 @@ from kubexm.cache import Key, StepCache
 from kubexm.connector import Host
 from kubexm.redact import Secret, SecretRef
 from kubexm.runner import Facts
+from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.host import HostRuntime
 from kubexm.runtime.unit import UnitConnector
 
@@ -81,6 +82,11 @@ class TaskContext(ModuleContext):
         return self._context.facts_trace.view(host.name, self._context.facts_of(host.name))
 
     @property
+    def assets(self) -> AssetShelf:
+        """What is known of the cluster's files and images: names, places, and sums where a bundle is at hand."""
+        return self._context.assets
+
+    @property
     def work_dir(self) -> str:
         """The cluster's directory on the control node, for planning local paths."""
         return str(self._context.work_dir.path)
@@ -140,6 +146,11 @@ class StepContext:
     def values(self, key: Key[T]) -> Mapping[str, T]:
         """Every host's value of a per-host key."""
         return self.cache.by_host(key)
+
+    @property
+    def assets(self) -> AssetShelf:
+        """The bytes of the cluster's files and images."""
+        return self._context.assets
 
     def secret(self, ref: SecretRef) -> Secret:
         """A secret by its name."""

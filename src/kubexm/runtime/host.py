@@ -19,6 +19,7 @@ from kubexm.runner import (
     Mounts,
     Originals,
     Packages,
+    Placed,
     Ports,
     Power,
     Processes,
@@ -85,6 +86,11 @@ class HostRuntime:
     def packages(self) -> Packages:
         """Packages of the distribution."""
         return self.runner.packages(self.connector, self.facts)
+
+    @property
+    def placed(self) -> Placed:
+        """Files of assets."""
+        return self.runner.placed(self.connector, self.facts)
 
     @property
     def sysctl(self) -> Sysctl:

@@ -13,7 +13,7 @@ from kubexm.connector import Connector, Host
 from kubexm.errors import HostError
 from kubexm.redact import Redactor
 from kubexm.runner import Facts, Runner
-from kubexm.runtime import CONTROL_NODE, Context, HostRuntime, SecretStore, WorkDir
+from kubexm.runtime import CONTROL_NODE, AssetShelf, Context, HostRuntime, SecretStore, WorkDir
 
 __all__ = ["memory_context"]
 
@@ -26,6 +26,7 @@ def memory_context(
     facts: Mapping[str, Facts] | None = None,
     unreached: Mapping[str, HostError] | None = None,
     cluster: str = "",
+    assets: AssetShelf | None = None,
 ) -> Context:
     """A context whose hosts are these connectors; one named `control-node` stands for this machine."""
     loaded = config.loads(cluster or _file(connectors), name="test.yaml")
@@ -58,6 +59,7 @@ def memory_context(
         work_dir=directory,
         redactor=redactor,
         secrets=SecretStore(directory.secrets, redactor),
+        assets=assets or AssetShelf(loaded.cluster),
     )
 
 

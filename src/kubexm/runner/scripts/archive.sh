@@ -14,6 +14,16 @@ kx_safe() {
   done
 }
 
+# kx_choose DIRECTORY: of its tree leaves only what x_members names, one a line.
+kx_choose() {
+  mkdir -- "$1/chosen" || exit 1
+  printf '%s\n' "$x_members" | while IFS= read -r x_m; do
+    [ -f "$1/tree/$x_m" ] || kx_die "there is no $x_m in the archive"
+    mkdir -p -- "$1/chosen/./$(dirname -- "$x_m")" && mv -- "$1/tree/$x_m" "$1/chosen/$x_m" || exit 1
+  done || exit 1
+  rm -rf -- "$1/tree" && mv -- "$1/chosen" "$1/tree" || exit 1
+}
+
 # kx_extract ARCHIVE INTO STRIP SHA256 MANIFEST TAR_OPTION…
 kx_extract() {
   x_archive=$1 x_into=$2 x_strip=$3 x_sum=$4 x_manifest=$5
@@ -33,6 +43,7 @@ kx_extract() {
     tar -x -v -f "$x_archive" -C "$x_tmp/tree" --strip-components "$x_strip" --no-same-owner --no-same-permissions "$@" \
       >"$x_tmp/list" ) || exit 1
   ( kx_safe "$x_tmp/tree" "$x_tmp/list" ) || exit 1
+  if [ -n "${x_members-}" ]; then kx_choose "$x_tmp"; fi
   ( cd -- "$x_tmp/tree" && find . -type f | LC_ALL=C sort | cut -c 3- ) >"$x_tmp/files"
   ( cd -- "$x_tmp/tree" && find . -type f | while IFS= read -r x_f; do
     kx_f=$(stat -c %s -- "$x_f") && kx_sum "$x_f" "$kx_f" || exit 1

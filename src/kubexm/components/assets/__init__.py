@@ -1,0 +1,9 @@
+"""Putting files of the bundle on hosts, for every component. Knows no component, and not where bundles come from.
+
+What it leaves on a host besides the files themselves (whose originals are kept): stamps in /var/lib/kubexm/assets.
+"""
+
+from kubexm.components.assets.place import image, images, place, stamp_of
+from kubexm.components.assets.steps import AssetPresent
+
+__all__ = ["AssetPresent", "image", "images", "place", "stamp_of"]

@@ -1,0 +1,200 @@
+"""What is at hand of a cluster's files, images and packages: for planning what they are, for steps their bytes.
+
+Where they came from is settled before planning (see stock.py) and is never part of a plan; their sums are. With nothing
+at hand the catalog tells names, versions and places, and sums stay unknown until there is a bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.assets import ROLES, Bundle, ImageEntry, ImageReference, Manifest, PackageSet, assets_for, catalog
+from kubexm.assets.catalog import Install, Release
+from kubexm.errors import AssetError
+
+__all__ = ["AssetShelf", "ShelfFile", "ShelfImage", "features_of", "versions_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelfFile:
+    """A file of the cluster, for one architecture."""
+
+    name: str
+    version: str
+    path: str
+    """In the bundle; what it ends in tells what kind of archive it is."""
+    install: Install
+    sha256: str = ""
+    """Empty: not known, for there is no bundle at hand."""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelfImage:
+    """An image of the cluster, for one architecture."""
+
+    name: str
+    reference: str
+    """As pods and the runtime name it."""
+    digest: str = ""
+    """Of its manifest. Empty: not known, for there is no bundle at hand."""
+    size: int = 0
+    """Of all its blobs."""
+
+
+def features_of(cluster: Cluster) -> tuple[str, ...]:
+    """What the cluster uses, in the catalog's words."""
+    spec = cluster.spec
+    behind_balancer = any(
+        host.has_role("loadbalancer") or (host.has_role("worker") and not host.has_role("controlPlane"))
+        for host in cluster.hosts
+    )
+    used = {
+        "kubeadm": spec.kubernetes.type == "kubeadm",
+        "binary": spec.kubernetes.type == "kubexm",
+        "systemdEtcd": spec.etcd.type == "kubexm",
+        "stackedEtcd": spec.etcd.type == "kubeadm",
+        "haproxy": spec.control_plane_endpoint.load_balancer == "haproxy" and behind_balancer,
+        "flannel": spec.network.plugin == "flannel",
+        "localPath": spec.storage.local_path.enabled,
+        "helm": any(addon.chart is not None for addon in spec.addons),
+        "registry": any(host.has_role("registry") for host in cluster.hosts),
+        "verify": True,
+    }
+    return tuple(feature for feature in catalog.FEATURES if used[feature])
+
+
+def versions_of(cluster: Cluster) -> dict[str, str]:
+    """The versions the file asks for where it does not leave them to the catalog."""
+    wanted = {"etcd": cluster.spec.etcd.version, "containerd": cluster.spec.kubernetes.container_runtime.version}
+    return {name: f"v{str(version).removeprefix('v')}" for name, version in wanted.items() if version is not None}
+
+
+class AssetShelf:
+    """The assets of one cluster, by architecture: from a bundle where one was opened, else from the catalog."""
+
+    def __init__(self, cluster: Cluster, bundles: Mapping[str, Bundle] | None = None) -> None:
+        self._kubernetes = str(cluster.spec.kubernetes.version)
+        self._versions = versions_of(cluster)
+        self._private = cluster.spec.registry.private.rstrip("/")
+        self._bundles = dict(bundles or {})
+        self.features = features_of(cluster)
+
+    @property
+    def arches(self) -> tuple[str, ...]:
+        """The architectures there is a bundle for."""
+        return tuple(sorted(self._bundles))
+
+    # Planning
+
+    def file(self, name: str, arch: str) -> ShelfFile:
+        """What planning knows of a file."""
+        known = self._release(arch).file(name)
+        bundle = self._bundles.get(arch)
+        if bundle is None:
+            return ShelfFile(name=name, version=known.version, path=known.path, install=known.install)
+        entry = bundle.manifest.file(name, self._kubernetes)
+        return ShelfFile(
+            name=name,
+            version=entry.version,
+            path=entry.path,
+            install=known.install,
+            sha256=entry.sha256,
+            size=entry.size,
+        )
+
+    def image(self, name: str, arch: str = "amd64") -> ShelfImage:
+        """What planning knows of an image; its reference is the same for every architecture."""
+        bundle = self._bundles.get(arch) or next(iter(self._bundles.values()), None)
+        if bundle is None:
+            known = self._release(arch).image(name)
+            return ShelfImage(name=name, reference=self.reference(known.reference))
+        return self._image(bundle.manifest, bundle.manifest.image(name, self._kubernetes))
+
+    def images(self, roles: Iterable[str], arch: str) -> tuple[ShelfImage, ...]:
+        """The images a node with these roles needs, the biggest first where sizes are known."""
+        wanted = _known(roles)
+        bundle = self._bundles.get(arch)
+        if not wanted:
+            return ()
+        if bundle is None:
+            chosen = self._release(arch).select(roles=wanted, features=self.features).images
+            return tuple(ShelfImage(name=image.name, reference=self.reference(image.reference)) for image in chosen)
+        return tuple(self._image(bundle.manifest, entry) for entry in self._selected(bundle, wanted, arch))
+
+    def packages(self, target: str) -> PackageSet | None:
+        """The OS packages for DISTRO-ARCH, if the bundle brings any."""
+        bundle = self._bundles.get(target.rpartition("-")[2])
+        groups = bundle.manifest.packages if bundle is not None else ()
+        return next((group for group in groups if group.target == target), None)
+
+    def reference(self, upstream: str) -> str:
+        """What hosts call the image that upstream calls so: below `registry.private`, where one is set."""
+        if not self._private:
+            return upstream
+        name = ImageReference.parse(upstream)
+        host, _, prefix = self._private.partition("/")
+        path = f"{prefix}/{name.repository}" if prefix else name.repository
+        return str(replace(name, registry=host, repository=path))
+
+    # Running
+
+    def bundle(self, arch: str) -> Bundle:
+        """The bundle for an architecture; AssetError if none is at hand."""
+        found = self._bundles.get(arch)
+        if found is None:
+            raise AssetError(
+                f"there is no bundle at hand for {arch}",
+                hint="name one, or `upstream: true`, under spec.assets.sources",
+            )
+        return found
+
+    def local(self, path: str, arch: str, *, sha256: str = "") -> Path:
+        """Where a file of the bundle is on this machine; AssetError if it is not the one that was planned."""
+        bundle = self.bundle(arch)
+        entry = bundle.entry(path)
+        place = bundle.local_path(path)
+        if sha256 and entry.sha256 != sha256:
+            raise AssetError(
+                f"{bundle.path}: {path} has the sha256 {entry.sha256[:16]}…, and {sha256[:16]}… was planned",
+                hint="name the bundle the plan was made with, or plan again",
+            )
+        if place is None:
+            raise AssetError(f"{bundle.path} is packed, and was not unpacked")
+        return place
+
+    def image_entries(self, names: Iterable[str], arch: str) -> tuple[ImageEntry, ...]:
+        """The bundle's entries of these images, under the references hosts know them by."""
+        manifest = self.bundle(arch).manifest
+        entries = (manifest.image(name, self._kubernetes) for name in names)
+        return tuple(replace(entry, reference=self.reference(entry.reference)) for entry in entries)
+
+    def close(self) -> None:
+        """Closes the bundles."""
+        for bundle in self._bundles.values():
+            bundle.close()
+
+    def _release(self, arch: str) -> Release:
+        return catalog.release(self._kubernetes, arch, versions=self._versions)
+
+    def _selected(self, bundle: Bundle, roles: tuple[str, ...], arch: str) -> tuple[ImageEntry, ...]:
+        return assets_for(
+            bundle.manifest, roles=roles, arch=arch, kubernetes=self._kubernetes, features=self.features
+        ).images
+
+    def _image(self, manifest: Manifest, entry: ImageEntry) -> ShelfImage:
+        sizes = {blob.digest: blob.size for blob in manifest.blobs}
+        return ShelfImage(
+            name=entry.name,
+            reference=self.reference(entry.reference),
+            digest=entry.digest,
+            size=sum(sizes[digest] for digest in set(entry.blobs)),
+        )
+
+
+def _known(roles: Iterable[str]) -> tuple[str, ...]:
+    given = set(roles)
+    return tuple(role for role in ROLES if role in given)
