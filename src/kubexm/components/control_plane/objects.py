@@ -50,7 +50,7 @@ def joining_objects() -> tuple[dict[str, Any], ...]:
 def cluster_info(server: str, ca: str) -> tuple[dict[str, Any], ...]:
     """Where the API is and how to know it, for whoever holds a token; `ca` is the CA's certificate in base64."""
     name, namespace = "cluster-info", "kube-public"
-    kubeconfig = {
+    kubeconfig: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "", "cluster": {"certificate-authority-data": ca, "server": server}}],
