@@ -3,7 +3,17 @@
 What it leaves on a host besides the files themselves (whose originals are kept): stamps in /var/lib/kubexm/assets.
 """
 
+from kubexm.components.assets.packages import PackagesPlaced, os_packages, place_packages
 from kubexm.components.assets.place import image, images, place, stamp_of
 from kubexm.components.assets.steps import AssetPresent
 
-__all__ = ["AssetPresent", "image", "images", "place", "stamp_of"]
+__all__ = [
+    "AssetPresent",
+    "PackagesPlaced",
+    "image",
+    "images",
+    "os_packages",
+    "place",
+    "place_packages",
+    "stamp_of",
+]
