@@ -21,6 +21,7 @@ __all__ = [
     "control_planes",
     "endpoint",
     "etcd_members",
+    "etcd_urls",
     "internal_address",
     "is_initialised",
     "joined_control_planes",
@@ -49,6 +50,18 @@ def etcd_members(ctx: TaskContext) -> tuple[Host, ...]:
             return ctx.hosts("controlPlane")
         case _:
             return ()
+
+
+def etcd_urls(ctx: TaskContext) -> tuple[str, ...]:
+    """The URLs at which clients, the API servers above all, reach etcd; in a static pod it is the host's own member."""
+    etcd = ctx.cluster.spec.etcd
+    match etcd.type:
+        case "kubexm":
+            return tuple(server_url(internal_address(ctx, host), etcd.client_port) for host in etcd_members(ctx))
+        case "kubeadm":
+            return (server_url(LOCALHOST, etcd.client_port),)
+        case _:
+            return etcd.external.endpoints
 
 
 def nodes(ctx: TaskContext) -> tuple[Host, ...]:
@@ -127,7 +140,7 @@ def endpoint(cluster: Cluster) -> str:
 
 
 def server_url(host: str, port: int) -> str:
-    """The API's URL at a name or address."""
+    """The URL of a server that speaks TLS at a name or address."""
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
