@@ -12,7 +12,7 @@ import typer
 
 from kubexm.cli.style import paint
 
-__all__ = ["Boxes", "Drawn", "Shown", "Streamed", "show_data", "show_table"]
+__all__ = ["Boxes", "Drawn", "Shown", "Streamed", "Times", "show_data", "show_table"]
 
 
 class Shown(StrEnum):
@@ -40,6 +40,14 @@ class Drawn(StrEnum):
     DOT = "dot"
     MERMAID = "mermaid"
     SVG = "svg"
+
+
+class Times(StrEnum):
+    """How a timeline is shown."""
+
+    TEXT = "text"
+    HTML = "html"
+    TRACE = "trace"
 
 
 class Boxes(StrEnum):

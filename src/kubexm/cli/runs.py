@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kubexm.cli.output import Boxes, Drawn, Shown, Streamed, show_data, show_table
+from kubexm.cli.output import Boxes, Drawn, Shown, Streamed, Times, show_data, show_table
 from kubexm.cli.style import paint
 
 if TYPE_CHECKING:
@@ -109,6 +109,31 @@ def graph(
     results = _results(plan, files.step_logs())
     level = None if collapse is None else Collapse(collapse)
     sys.stdout.write(render(plan, PlanFormat(output), collapse=level, results=results, outcome=_outcome(info)))
+
+
+@app.command()
+def timeline(
+    ctx: typer.Context,
+    run: Run,
+    file: File = None,
+    output: Annotated[
+        Times, typer.Option("--output", "-o", help="The critical path as text, a page, or a trace for trace viewers.")
+    ] = Times.TEXT,
+) -> None:
+    """Show where the time of a run went, and which steps decided how long it took. Also while it runs."""
+    import json
+
+    from kubexm.plan.render import timeline_to_html, timeline_to_text, timeline_to_trace
+
+    files = _find(_service(ctx), run, file)
+    found = files.timeline()
+    match output:
+        case Times.TEXT:
+            typer.echo(timeline_to_text(found))
+        case Times.HTML:
+            typer.echo(timeline_to_html(found, title=f"{found.name}, run {files.path.name}"), nl=False)
+        case Times.TRACE:
+            typer.echo(json.dumps(timeline_to_trace(found)))
 
 
 @app.command()

@@ -352,6 +352,7 @@ class _Run:
             state=state,
             started=started,
             ended=time.time(),
+            busy=round(attempt.connector.busy, 3),
             attempts=self._state.attempts.get(unit, 0),
             stdout=stdout,
             stderr=stderr,

@@ -50,6 +50,8 @@ class Recorder:
         data: dict[str, Any] = {"state": result.state}
         if result.started is not None:
             data["started"] = result.started
+        if result.busy:
+            data["busy"] = result.busy
         if result.attempts:
             data["attempts"] = result.attempts
         if result.stdout:

@@ -13,6 +13,7 @@ from kubexm.plan.results import (
     State,
 )
 from kubexm.plan.saved import SavedPlan, changed_paths
+from kubexm.plan.timeline import Span, Timeline, timeline_of
 
 __all__ = [
     "EMPTY",
@@ -31,9 +32,12 @@ __all__ = [
     "Retry",
     "RunStatus",
     "SavedPlan",
+    "Span",
     "State",
+    "Timeline",
     "changed_paths",
     "join_after",
     "join_per_host",
     "resolve_milestones",
+    "timeline_of",
 ]

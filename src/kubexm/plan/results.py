@@ -116,6 +116,8 @@ class HostResult:
     state: State
     started: float | None = None
     ended: float | None = None
+    busy: float = 0.0
+    """Seconds in which a command or a transfer was under way."""
     attempts: int = 0
     stdout: str = ""
     stderr: str = ""

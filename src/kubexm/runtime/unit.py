@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -49,9 +51,13 @@ class Transcript:
 class UnitConnector:
     """A connector for the time of one attempt at one unit. Between `begin` and `end` it may change; else it reads."""
 
-    __slots__ = ("_changing", "_count", "_inner", "_receipts", "_transcript")
+    __slots__ = ("_changing", "_count", "_flying", "_inner", "_receipts", "_since", "_transcript", "busy")
 
     def __init__(self, inner: Connector, transcript: Callable[[], Transcript]) -> None:
+        self.busy = 0.0
+        """Seconds in which a command or a transfer was under way."""
+        self._flying = 0
+        self._since = 0.0
         self._inner = inner
         self._transcript = transcript
         self._receipts = ""
@@ -83,7 +89,8 @@ class UnitConnector:
     async def execute(self, command: Command) -> CommandResult:
         """Runs it; a change gets this unit's next receipt and its output is recorded."""
         if not command.changes:
-            return await self._inner.execute(command)
+            with self._under_way():
+                return await self._inner.execute(command)
         self._refuse_if_reading(command.display or command.script)
         self._count += 1
         transcript = self._transcript()
@@ -94,18 +101,20 @@ class UnitConnector:
             if sink is not None:
                 sink(stream, data)
 
-        return await self._inner.execute(
-            replace(command, receipt=command.receipt or f"{self._receipts}.{self._count}", sink=record)
-        )
+        receipt = command.receipt or f"{self._receipts}.{self._count}"
+        with self._under_way():
+            return await self._inner.execute(replace(command, receipt=receipt, sink=record))
 
     async def upload(self, upload: Upload) -> bool:
         """Puts the file there."""
         self._refuse_if_reading(f"upload of {upload.path}")
-        return await self._inner.upload(upload)
+        with self._under_way():
+            return await self._inner.upload(upload)
 
     async def download(self, path: PurePosixPath, target: Path, *, sudo: bool = True) -> None:
         """Fetches a file."""
-        await self._inner.download(path, target, sudo=sudo)
+        with self._under_way():
+            await self._inner.download(path, target, sudo=sudo)
 
     async def settle(self, prefix: str, *, wait: float) -> tuple[Receipt, ...]:
         """The receipts whose names start so."""
@@ -122,6 +131,19 @@ class UnitConnector:
     def fence(self, path: PurePosixPath, token: int | None) -> None:
         """Sets the fence of the connection below."""
         self._inner.fence(path, token)
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """Counts the time within as busy, once where several things are under way."""
+        if not self._flying:
+            self._since = time.monotonic()
+        self._flying += 1
+        try:
+            yield
+        finally:
+            self._flying -= 1
+            if not self._flying:
+                self.busy += time.monotonic() - self._since
 
     def _refuse_if_reading(self, what: str) -> None:
         if not self._changing:

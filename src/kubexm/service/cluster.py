@@ -357,6 +357,13 @@ class ClusterService:
             return result
         finally:
             await journal.close()
+            self._write_timeline(files, graph)
+
+    def _write_timeline(self, files: RunFiles, graph: ExecutionGraph) -> None:
+        try:
+            files.write_timeline(graph)
+        except KubexmError as error:  # a full disk here must not spoil a run that is over
+            self._options.logger.warning("the timeline of this run is not written: %s", error.message)
 
     async def _tidy_hosts(self, ctx: Context, run: str) -> None:
         """A run that succeeded is neither resumed nor rolled back: hosts need not keep its receipts and snapshots."""

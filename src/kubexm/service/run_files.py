@@ -16,7 +16,7 @@ from typing import Any
 from kubexm import __version__
 from kubexm.errors import GraphError, JournalError, KubexmError, UsageError
 from kubexm.events import Event, EventKind
-from kubexm.plan import ExecutionGraph, RunStatus
+from kubexm.plan import ExecutionGraph, RunStatus, Span, Timeline, timeline_of
 from kubexm.store import StepLog, read_journal, step_logs
 
 __all__ = ["RunFiles", "RunInfo", "RunRequest"]
@@ -151,6 +151,30 @@ class RunFiles:
     def step_logs(self) -> list[StepLog]:
         """The record of each (node, host) that ended."""
         return step_logs(self.events())
+
+    def timeline(self, graph: ExecutionGraph | None = None) -> Timeline:
+        """Where the time went so far."""
+        done = (event for event in self.events() if event.kind is EventKind.UNIT_DONE and "started" in event.data)
+        spans = (
+            Span(
+                node=event.node,
+                host=event.host,
+                state=event.data["state"],
+                started=event.data["started"],
+                ended=event.time,
+                busy=event.data.get("busy", 0.0),
+            )
+            for event in done
+        )
+        return timeline_of(graph or self.graph(), spans)
+
+    def write_timeline(self, graph: ExecutionGraph) -> None:
+        """Writes down where the time went: `timeline.html` for people, `trace.json` for trace viewers."""
+        from kubexm.plan.render import timeline_to_html, timeline_to_trace
+
+        timeline = self.timeline(graph)
+        self._write("timeline.html", timeline_to_html(timeline, title=f"{graph.name}, run {self.path.name}"))
+        self._write("trace.json", json.dumps(timeline_to_trace(timeline)))
 
     def log_text(self, node: str, host: str) -> str:
         """The whole output of one (node, host)."""

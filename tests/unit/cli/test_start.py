@@ -85,7 +85,7 @@ def test_completion_of_runs(tmp_path: Path) -> None:
 def test_completion_of_options_and_nested_commands() -> None:
     code = "import sys; sys.argv=['kubexm']; import kubexm.cli.main as m; m.main()"
     for words, number, expected in (
-        ("kubexm runs ", "2", {"list", "show", "graph", "logs", "resume", "cancel"}),
+        ("kubexm runs ", "2", {"list", "show", "graph", "timeline", "logs", "resume", "cancel"}),
         ("kubexm plan --off", "2", {"--offline"}),
     ):
         environment = {"_KUBEXM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": number}

@@ -10,6 +10,7 @@ from kubexm.plan.render.names import id_parts, short_hosts
 from kubexm.plan.render.picture import Box, Collapse, Link, Picture, draw
 from kubexm.plan.render.svg import to_svg
 from kubexm.plan.render.text import columns, to_table, to_tree
+from kubexm.plan.render.timeline import timeline_to_html, timeline_to_text, timeline_to_trace
 
 __all__ = [
     "Box",
@@ -32,6 +33,9 @@ __all__ = [
     "render_diff",
     "short_hosts",
     "telling_edges",
+    "timeline_to_html",
+    "timeline_to_text",
+    "timeline_to_trace",
     "to_data",
     "to_dot",
     "to_mermaid",
