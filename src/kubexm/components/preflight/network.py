@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kubexm.cache import Key, Scope
+from kubexm.components.needs import KUBELET, PortUse
 from kubexm.components.preflight.check import Finding, HostCheck, Share, few, share_of
 from kubexm.components.preflight.identity import known, worked_out
-from kubexm.components.preflight.needs import KUBELET, PortUse
 from kubexm.connector.base import shell
 from kubexm.runner.facts.model import Port
 from kubexm.runtime import StepContext

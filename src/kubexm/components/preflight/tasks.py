@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from kubexm.components.preflight import needs
+from kubexm.components import needs
 from kubexm.components.preflight.access import HostReached, PathsWritable, RootAllowed, ToolsPresent
 from kubexm.components.preflight.capacity import CpuEnough, DiskEnough, MemoryEnough
 from kubexm.components.preflight.check import shared
