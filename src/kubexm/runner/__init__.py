@@ -6,7 +6,7 @@ from kubexm.runner.clock import TimeState, TimeSync
 from kubexm.runner.command import Commands
 from kubexm.runner.directories import Directories
 from kubexm.runner.facts import ClusterMarker, Facts, gather_facts
-from kubexm.runner.files import FileKind, Files, FileStat
+from kubexm.runner.files import FileKind, Files, FileStat, NewFile
 from kubexm.runner.firewall import Firewall, FirewallState, Opening
 from kubexm.runner.hosts_file import HostsFile
 from kubexm.runner.lease import Lease, Leases
@@ -47,6 +47,7 @@ __all__ = [
     "Modules",
     "Mount",
     "Mounts",
+    "NewFile",
     "Opening",
     "Original",
     "Originals",

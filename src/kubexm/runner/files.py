@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,7 @@ from kubexm.redact import Secret
 from kubexm.runner.base import ABSENT, CONFLICT, Operations, library, posix
 from kubexm.runner.lines import with_line, without_line
 
-__all__ = ["FileKind", "FileStat", "Files"]
+__all__ = ["FileKind", "FileStat", "Files", "NewFile"]
 
 _INLINE = 512 * 1024
 """Up to this size a file travels with the command that writes it."""
@@ -52,6 +52,15 @@ class FileStat:
     size: int
     mtime: int
     target: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A small file to be written."""
+
+    path: PurePosixPath
+    content: bytes
+    mode: int = 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,33 @@ class Files(Operations):
                 path, data, mode=mode, owner=owner, group=group, keep=keep, snapshot=snapshot, sha256=""
             )
         return await self._put(path, data, f"{mode:o}", owner, group, "-", keep=keep, snapshot=snapshot) is True
+
+    async def write_all(
+        self,
+        files: Sequence[NewFile],
+        *,
+        owner: str = "root",
+        group: str = "root",
+        keep: bool = True,
+        snapshot: PurePosixPath | None = None,
+    ) -> bool:
+        """As `write` for several small files, in one command; each is whole or as before. False if all were so."""
+        if not files:
+            return False
+        data = b"".join(file.content for file in files)
+        if len(data) > _INLINE:
+            raise ValueError(f"{len(data)} bytes are too many for one command")
+        # head takes exactly its share of standard input and leaves the rest to the next; kx_put exits when it is done.
+        puts = [
+            f"head -c {len(file.content)} | ( kx_put "
+            + shell(posix(file.path), f"{file.mode:o}", owner, group, len(file.content), "-")
+            + " ) || exit 1"
+            for file in files
+        ]
+        display = f"write {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+        script = self._keeping(keep, snapshot) + "\n".join(puts)
+        result = self._checked(await self._change(script, display, stdin=data))
+        return "changed" in result.text.split()
 
     async def upload(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubexm.apis.v1alpha1 import Cluster
@@ -155,6 +156,24 @@ class StepContext:
     def secret(self, ref: SecretRef) -> Secret:
         """A secret by its name."""
         return self._context.secrets.get(ref)
+
+    def has_secret(self, ref: SecretRef) -> bool:
+        """True if the secret was made: steps that read it ahead of its maker do so without it."""
+        return ref in self._context.secrets
+
+    def keep(self, secrets: Mapping[str, Secret]) -> None:
+        """Keeps secrets in the work directory under these names, each replacing an older one whole."""
+        self._context.secrets.put_all(secrets)
+
+    @property
+    def work_dir(self) -> Path:
+        """The cluster's directory on this machine, for steps of the control node."""
+        return self._context.work_dir.path
+
+    @property
+    def cluster_uid(self) -> str:
+        """The cluster's UID, as the work directory has it now; empty before there is one."""
+        return self._context.work_dir.cluster_uid
 
     def warn(self, message: str) -> None:
         """Something the user should know, though the step succeeds."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 import secrets as random
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kubexm.errors import KubexmError
 from kubexm.redact import Redactor, Secret, SecretRef
 
 __all__ = ["SecretStore"]
+
+_WRITERS = 16
 
 
 class SecretStore:
@@ -26,6 +30,19 @@ class SecretStore:
         self._write(path, secret.reveal().encode())
         self._redactor.add(secret)
         return SecretRef(name)
+
+    def put_all(self, secrets: Mapping[str, Secret]) -> None:
+        """Keeps many at once: a disk that takes its time over each does so for several together."""
+        paths = [self._path(name) for name in secrets]
+        contents = [secret.reveal().encode() for secret in secrets.values()]
+        if len(paths) > 1:
+            with ThreadPoolExecutor(max_workers=min(_WRITERS, len(paths))) as pool:
+                list(pool.map(self._write, paths, contents))
+        else:
+            for path, content in zip(paths, contents, strict=True):
+                self._write(path, content)
+        for secret in secrets.values():
+            self._redactor.add(secret)
 
     def get(self, ref: SecretRef) -> Secret:
         """The secret of this name."""

@@ -36,6 +36,8 @@ class FilePresent(Step):
         """Compares in one read; tells what differs, and shows it unless it is secret."""
         if isinstance(self.content, Key) and not ctx.has(self.content):
             return Check(False, reason=f"its content, {self.content}, is not there yet")
+        if isinstance(self.content, SecretRef) and not ctx.has_secret(self.content):
+            return Check(False, reason=f"its content, the secret {self.content.name}, is not made yet")
         data = self._bytes(ctx)
         digest = sha256_of(data)
         found = await look_at(ctx.host, self.path, sha256=digest, show=not self._secret)
@@ -62,8 +64,9 @@ class FilePresent(Step):
         await restore(ctx, self.path)
 
     def reads(self) -> Resources:
-        """The file."""
-        return resources(f"file:{self.path}")
+        """The file, and the secret it is compared with."""
+        secret = (f"secret:{self.content.name}",) if isinstance(self.content, SecretRef) else ()
+        return resources(f"file:{self.path}", *secret)
 
     def writes(self) -> Resources:
         """The file."""

@@ -1,8 +1,9 @@
 """What steps read and write, as names of resources, and which of them touch each other.
 
 A resource is `kind:name`: `file:/etc/hosts`, `unit:etcd`, `package:curl`. A name that ends in `*` stands for every
-name that starts so; `*` alone is everything on the host and in the cluster. Resources of the kinds `api` and `etcd`
-belong to the cluster and are the same from every host; all others belong to one host.
+name that starts so; `*` alone is everything on the host and in the cluster. Resources of the kinds `api`, `etcd` and
+`secret` belong to the cluster and are the same from every host; all others belong to one host. A secret is made on the
+control node and read by steps of many hosts: what one of them saw before it was (re)made must not count.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Resources = frozenset[str]
 
 EVERYTHING: Resources = frozenset({"*"})
 NOTHING: Resources = frozenset()
-CLUSTER_KINDS = frozenset({"api", "etcd"})
+CLUSTER_KINDS = frozenset({"api", "etcd", "secret"})
 
 
 def resources(*names: str) -> Resources:

@@ -12,7 +12,16 @@ from kubexm.cache import Key
 from kubexm.errors import AssetError
 from kubexm.plan.codec import decode, encode
 from kubexm.redact import Secret, SecretRef
-from kubexm.step import DirectoryPresent, FileAbsent, FilePresent, FileUploaded, LinkPresent, Step, clash
+from kubexm.step import (
+    DirectoryPresent,
+    FileAbsent,
+    FilePresent,
+    FileUploaded,
+    LinkPresent,
+    Step,
+    clash,
+    clash_in_cluster,
+)
 from tests.unit.step.bench import GROUP, OWNER, Bench
 
 
@@ -83,6 +92,17 @@ async def test_a_secret_is_written_and_never_shown(bench: Bench) -> None:
     assert all("xyzzy" not in command.script for command in bench.connector.commands)
     assert "xyzzy" not in str(encode(step))
     assert decode(encode(step), FilePresent) == step
+
+
+async def test_a_secret_that_is_not_made_yet_is_no_error(bench: Bench) -> None:
+    step = present(bench, "pki/ca.key", SecretRef("pki.ca.key"), mode=0o600)
+    check = await bench.check(step)
+    assert check.satisfied is False
+    assert check.reason == "its content, the secret pki.ca.key, is not made yet"
+    assert "secret:pki.ca.key" in step.reads()
+    assert clash_in_cluster(step.reads(), frozenset({"secret:pki.*"})), "a secret is the same from every host"
+    bench.context.secrets.put("pki.ca.key", Secret("xyzzy\n"))
+    await bench.reach(step)
 
 
 async def test_content_from_another_step(bench: Bench) -> None:

@@ -1,0 +1,14 @@
+"""Which cluster this is: its UID, and the mark each host carries (decision 20). No module of its own: Pki plans it.
+
+A component that brought up a role on a host adds a node for it, with the steps before it as edges:
+
+    g.add("marked", HostMarked(cluster=ctx.cluster.name, role="etcd"), on=members, after=[healthy])
+
+The node must come after PKI_ISSUED, as all that brings up a role does. Roles are `etcd`, `controlPlane` and `worker`.
+On the host it leaves /var/lib/kubexm/cluster.json; `host.marker.remove()` takes it away.
+"""
+
+from kubexm.components.identity.keys import CA_FINGERPRINT, CLUSTER_UID
+from kubexm.components.identity.steps import ClusterIdentified, HostMarked
+
+__all__ = ["CA_FINGERPRINT", "CLUSTER_UID", "ClusterIdentified", "HostMarked"]
