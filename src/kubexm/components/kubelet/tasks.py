@@ -1,0 +1,115 @@
+"""Installing the kubelet, and the nodes of a plan that start it and let it join. Not which mode calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kubexm.components.assets import place, stamp_of
+from kubexm.components.kubelet.config import (
+    KERNEL,
+    node_env,
+    node_servers,
+    protects_kernel,
+    registration,
+    settings,
+    unit_file,
+)
+from kubexm.components.kubelet.files import FileOfHost, variants
+from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
+from kubexm.components.kubelet.layout import (
+    CONFIG,
+    DROP_INS,
+    MANIFESTS,
+    NODE_ENV,
+    REGISTRATION,
+    SERVING_CERTIFICATE,
+    SERVING_KEY,
+    UNIT,
+    UNIT_FILE,
+)
+from kubexm.components.milestones import KUBELET_INSTALLED
+from kubexm.components.pki import kubelet_files, place_files
+from kubexm.components.topology import nodes
+from kubexm.connector import Host
+from kubexm.plan import ExecutionFragment, Milestone
+from kubexm.runtime import TaskContext
+from kubexm.step import DirectoryPresent, FilePresent, ServiceRunning, SysctlSet
+from kubexm.task import FragmentBuilder, NodeHandle, Task
+
+__all__ = ["INPUTS", "InstallKubelet", "join_nodes", "kubelet_running"]
+
+INPUTS: Final = (CONFIG, NODE_ENV, SERVING_CERTIFICATE, SERVING_KEY, stamp_of("kubelet"))
+"""What the kubelet is started from, besides its unit file; its client certificate is its own affair."""
+
+
+class InstallKubelet(Task):
+    """Puts the kubelet with all it is started from on every node; starts nothing."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """Everything beside everything else: only certificates wait, for the PKI."""
+        g, hosts, cluster = FragmentBuilder("kubelet.install"), nodes(ctx), ctx.cluster
+        configs = {host.name: settings(cluster, host, ctx.facts(host)) for host in hosts}
+        envs = {host.name: node_env(ctx, host) for host in hosts}
+        registrations = {host.name: registration(host) for host in hosts}
+        parts = [
+            place(g, ctx, "kubelet", on=hosts, node="binary"),
+            place_files(g, kubelet_files(), on=hosts),
+            g.add("config", FileOfHost(path=CONFIG, contents=variants(configs)), on=hosts),
+            g.add("node", FileOfHost(path=NODE_ENV, contents=variants(envs), mode=0o644), on=hosts),
+            g.add("registration", FileOfHost(path=REGISTRATION, contents=variants(registrations)), on=hosts),
+            g.add("unit", FilePresent(path=UNIT_FILE, content=unit_file(cluster), mode=0o644), on=hosts),
+        ]
+        manifests = [host for host in hosts if cluster.spec.kubernetes.type == "kubeadm" and _is_control_plane(host)]
+        if manifests:
+            parts.append(g.add("manifests", DirectoryPresent(path=MANIFESTS, mode=0o700), on=manifests))
+        if protects_kernel(cluster):
+            values = {key: value for key, value in KERNEL.items() if key not in cluster.spec.system.sysctl}
+            if values:
+                parts.append(g.add("kernel", SysctlSet(values=values, name="kubexm-kubelet"), on=hosts))
+        # One node for all of them: a milestone has one provider, and this one is read anyway.
+        g.add(
+            "drop-ins",
+            DirectoryPresent(path=DROP_INS, mode=0o755),
+            on=hosts,
+            after_same_host=parts,
+            provides=KUBELET_INSTALLED,
+        )
+        return g.build()
+
+
+def kubelet_running() -> ServiceRunning:
+    """The kubelet runs from what it was given; restarted only if something of that changed."""
+    return ServiceRunning(unit=UNIT, inputs=INPUTS)
+
+
+def join_nodes(
+    g: FragmentBuilder,
+    ctx: TaskContext,
+    *,
+    on: Sequence[Host],
+    token: NodeHandle,
+    needs: Sequence[Milestone] = (),
+    after: Sequence[NodeHandle] = (),
+    provides: Milestone | Sequence[Milestone] = (),
+    **more: Any,
+) -> NodeHandle:
+    """Adds `admitted`, `kubelet` and `joined` for hosts whose kubelet asks the API for its certificate.
+
+    `token` is the handle of `join_token`; `needs` is what must be there before the kubelet starts.
+    """
+    server, own = node_servers(ctx.cluster)
+    admitted = g.add(
+        "admitted",
+        KubeletAdmitted(server=server, own_server=own),
+        on=on,
+        after=[token, *after],
+        needs=(*needs, KUBELET_INSTALLED),
+    )
+    started = g.add("kubelet", kubelet_running(), on=on, after_same_host=[admitted], **more)
+    joined = NodeJoined(server=server, own_server=own)
+    return g.add("joined", joined, on=on, after_same_host=[started], provides=provides, weight=3.0)
+
+
+def _is_control_plane(host: Host) -> bool:
+    return "controlPlane" in host.roles
