@@ -35,6 +35,8 @@ class ValueBook:
                 raise StepError(f"{node.id}: {key} is {'' if key.secret else 'not '}declared secret", host=host)
             self._ctx.caches.publish(node.id, key, value, host)
             if key.expires:
+                if isinstance(value, Secret):
+                    self._ctx.redactor.add(value)  # kept nowhere, and masked all the same
                 continue
             if isinstance(value, Secret):
                 ref = self._ctx.secrets.put(_secret_name(key.name, host if key.per_host else ""), value)
