@@ -1,0 +1,221 @@
+"""Manifests that are applied, exactly: what differs is changed, what left them is removed, nobody else's is touched.
+
+Server-side apply in the name of `kubexm`. What the file says wins over what somebody changed by hand since
+(--force-conflicts); fields that no manifest names stay whoever's they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kubexm.components.api.difference import changes_of, removal_of
+from kubexm.components.api.documents import ManifestObject, Ref, objects_of
+from kubexm.components.api.inventory import Entry, Inventory, inventory_ref
+from kubexm.components.api.kubectl import FIELD_MANAGER, Kubectl, list_of
+from kubexm.components.api.objects import ApiAway, Seen, read_documents, see, seen_as
+from kubexm.errors import StepError
+from kubexm.runtime import StepContext
+from kubexm.step import Check, Resources, Step, resources
+
+__all__ = ["ManifestsApplied", "apply_manifests", "check_manifests", "undo_manifests"]
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestsApplied(Step):
+    """These objects are in the cluster as written, and none that an earlier version of them had. No text: none at all.
+
+    Runs on one control plane (`api_host`). The manifests are part of the plan, so they hold no secrets.
+    """
+
+    name: str
+    """Of the manifests, in the cluster and in plans: letters of a DNS label."""
+    manifests: str = ""
+    """YAML, one document or many (see `kubexm.components.documents.yaml_stream`)."""
+    namespace: str = "default"
+    """For objects that name none; made if it is not there."""
+    group: str = "component"
+    """What the manifests belong to."""
+    patience: float = 120.0
+    """Seconds to go on trying while the API is away or not ready for an object."""
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks for the objects and the inventory at once, and compares each with how it was left."""
+        return await check_manifests(ctx, self.name, self.manifests, self.namespace)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Applies all, removes what left, and notes how things were left."""
+        await apply_manifests(
+            ctx, self.name, self.manifests, namespace=self.namespace, group=self.group, patience=self.patience
+        )
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """Applies what this run found, or removes it all if there was nothing."""
+        await undo_manifests(ctx, self.name, namespace=self.namespace, group=self.group, patience=self.patience)
+
+    def reads(self) -> Resources:
+        """These objects: nobody else applies them."""
+        return resources(f"api:{self.name}")
+
+    def writes(self) -> Resources:
+        """These objects, so that different manifests are applied beside each other."""
+        return resources(f"api:{self.name}")
+
+    def describe(self) -> str:
+        """Their name."""
+        return f"manifests {self.name}" if self.manifests else f"no manifests {self.name}"
+
+
+async def check_manifests(ctx: StepContext, name: str, manifests: str, namespace: str) -> Check:
+    """Whether the cluster has exactly these objects; what would change, if not."""
+    objects, kubectl = objects_of(manifests, name, namespace), Kubectl(ctx.host)
+    own = inventory_ref(name)
+    try:
+        seen = await see(kubectl, [own, *(item.ref for item in objects)])
+    except ApiAway:
+        return Check(False, reason="the API does not answer yet", diff=await _differences(None, objects))
+    noted = seen_as(own, seen)
+    if noted is None:
+        diff = await _differences(kubectl, objects)
+        return Check(False, reason="they are not applied yet", diff=diff) if objects else Check(True)
+    inventory = Inventory.of(noted)
+    stale = inventory.stale(objects)
+    wrong = [item for item in objects if not _stands(inventory.entry(item.ref), item, seen)]
+    if objects and not wrong and not stale:
+        return Check(True)
+    named = [*(str(item.ref) for item in wrong), *(f"{entry.ref}, which is to go" for entry in stale)]
+    rest = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    removed = [removal_of(entry.ref) for entry in stale]
+    diff = await _differences(kubectl, wrong)
+    return Check(False, reason=", ".join(named[:_SHOWN]) + rest, diff="\n".join(filter(None, (diff, *removed))))
+
+
+async def apply_manifests(
+    ctx: StepContext, name: str, manifests: str, *, namespace: str, group: str, patience: float
+) -> None:
+    """Makes the cluster have exactly these objects under this name."""
+    kubectl, objects = Kubectl(ctx.host), objects_of(manifests, name, namespace)
+    inventory = await _inventory(ctx, name, patience) or Inventory(name, group)
+    planned = replace(inventory.planned(objects, manifests, ctx.run), group=group)
+    if objects:
+        documents = [planned.document(), *_namespaces(namespace, objects), *(item.document for item in objects)]
+        await _apply(kubectl, documents, patience, f"apply the manifests {name}")
+    await _remove(ctx, name, [entry.ref for entry in planned.stale(objects)], patience)
+    if not objects:
+        await _delete(kubectl, [inventory_ref(name)], patience, f"forget the manifests {name}")
+        return
+    seen = await _seen_whole(ctx, objects, patience)
+    settled = planned.settled(objects, seen)
+    await _apply(kubectl, [settled.document()], patience, f"note what was applied for {name}")
+
+
+async def undo_manifests(ctx: StepContext, name: str, *, namespace: str, group: str, patience: float) -> None:
+    """Puts back what was applied before this run; removes everything if nothing was."""
+    inventory = await _inventory(ctx, name, patience)
+    if inventory is not None and inventory.run == ctx.run:
+        before = inventory.before or ""
+        await apply_manifests(ctx, name, before, namespace=namespace, group=group, patience=patience)
+
+
+async def _inventory(ctx: StepContext, name: str, patience: float) -> Inventory | None:
+    kubectl, ref = Kubectl(ctx.host), inventory_ref(name)
+    seen = await _see(ctx, [ref], patience)
+    if not seen:
+        return None
+    whole = await read_documents(kubectl, [ref], patience=patience)
+    return Inventory.of(seen[0]).with_manifests(whole[0].get("data") or {} if whole else {})
+
+
+async def _see(ctx: StepContext, refs: Sequence[Ref], patience: float) -> list[Seen]:
+    try:
+        return await see(Kubectl(ctx.host), refs, patience=patience)
+    except ApiAway as error:
+        raise StepError(
+            f"the API does not answer: {str(error)[-300:]}",
+            host=ctx.host.name,
+            hint="is the API server up? `crictl ps -a`, `journalctl -u kubelet` and `systemctl status` there tell more",
+        ) from error
+
+
+async def _seen_whole(ctx: StepContext, objects: Sequence[ManifestObject], patience: float) -> dict[Ref, Seen]:
+    """How each object is now; those that were on their way out when they were applied are applied again."""
+    until = time.monotonic() + patience
+    while True:
+        seen = await _see(ctx, [item.ref for item in objects], patience)
+        found = {item.ref: one for item in objects if (one := seen_as(item.ref, seen)) is not None}
+        going = [item for item in objects if item.ref not in found or found[item.ref].going]
+        if not going:
+            return found
+        if time.monotonic() > until:
+            raise StepError(
+                f"{going[0].ref} was being deleted when it was applied, and still is",
+                host=ctx.host.name,
+                hint="something holds it: look at its metadata.finalizers with kubectl",
+            )
+        await asyncio.sleep(1.0)
+        documents = [item.document for item in going]
+        await _apply(Kubectl(ctx.host), documents, patience, "apply what was being deleted")
+
+
+async def _remove(ctx: StepContext, name: str, refs: Sequence[Ref], patience: float) -> None:
+    """Removes objects that are still ours: one that other manifests took over stays."""
+    if not refs:
+        return
+    seen = await _see(ctx, refs, patience)
+    # What depends on others goes first: a namespace or a definition takes everything in it along.
+    late = ("Namespace", "CustomResourceDefinition")
+    ours = sorted((one.ref for one in seen if one.owner == name), key=lambda ref: ref.kind in late)
+    if ours:
+        await _delete(Kubectl(ctx.host), ours, patience, f"remove what left the manifests {name}")
+
+
+async def _apply(kubectl: Kubectl, documents: Iterable[Mapping[str, Any]], patience: float, display: str) -> None:
+    await kubectl.change(
+        *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts", "-f", "-"),
+        stdin=list_of(documents),
+        patience=patience,
+        display=display,
+    )
+
+
+async def _delete(kubectl: Kubectl, refs: Iterable[Ref], patience: float, display: str) -> None:
+    await kubectl.change(
+        *("delete", "--ignore-not-found", "--wait=false", "-f", "-"),
+        stdin=list_of(ref.stub() for ref in refs),
+        patience=patience,
+        display=display,
+    )
+
+
+def _stands(entry: Entry | None, item: ManifestObject, seen: Sequence[Seen]) -> bool:
+    """True if the object was applied as it is written, and is still as it was left."""
+    now = seen_as(item.ref, seen)
+    if entry is None or now is None or now.going:
+        return False
+    return entry.digest == item.digest and entry.left == now.left
+
+
+def _namespaces(namespace: str, objects: Sequence[ManifestObject]) -> list[dict[str, Any]]:
+    """The default namespace, where it is no manifest's own and may not be there; it is never removed."""
+    given = ("default", "kube-system", "kube-public", "kube-node-lease")
+    own = any(item.ref.kind == "Namespace" and item.ref.name == namespace for item in objects)
+    if namespace in given or own:
+        return []
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}]
+
+
+async def _differences(kubectl: Kubectl | None, objects: Sequence[ManifestObject]) -> str:
+    """What applying these would change, object by object."""
+    refs = [item.ref for item in objects]
+    documents = [] if kubectl is None or not refs else await read_documents(kubectl, refs)
+    live = [(Ref.of(document), document) for document in documents]
+    parts = []
+    for item in objects:
+        now = next((document for ref, document in live if item.ref.means(ref)), None)
+        parts.append(changes_of(item, now))
+    return "\n".join(part for part in parts if part)
