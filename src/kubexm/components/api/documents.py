@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -131,6 +132,10 @@ def _object(document: Any, name: str, namespace: str, place: str) -> ManifestObj
     named = {"name": metadata["name"], **place_in}
     rest = {key: value for key, value in metadata.items() if key not in ("name", "namespace", "creationTimestamp")}
     whole["metadata"] = {**named, **rest, "labels": {**(metadata.get("labels") or {}), LABEL: name}}
+    if document["kind"] == "Secret" and isinstance(whole.get("stringData"), dict):
+        # As the API would turn it, but so that an entry that leaves the manifest leaves the cluster too.
+        plain = {key: b64encode(str(value).encode()).decode() for key, value in whole.pop("stringData").items()}
+        whole["data"] = {**(whole.get("data") or {}), **plain}
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
     return ManifestObject(Ref.of(whole), whole, hashlib.sha256(text.encode()).hexdigest()[:32])
 

@@ -102,19 +102,27 @@ class Inventory:
 
     @classmethod
     def of(cls, seen: Seen) -> Inventory:
-        """What an inventory says; one that cannot be read knows nothing."""
-        name = seen.ref.name.removeprefix(_PREFIX)
+        """What an inventory says, without the manifests it keeps."""
+        return cls._read(seen.ref.name, seen.inventory)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Inventory:
+        """What an inventory says, with the manifests it keeps."""
+        metadata, data = document["metadata"], document.get("data") or {}
+        texts = {key: gzip.decompress(base64.b64decode(value)).decode() for key, value in data.items()}
+        known = cls._read(metadata["name"], (metadata.get("annotations") or {}).get(INVENTORY, ""))
+        return replace(known, manifests=texts.get("manifests", ""), before=texts.get("before"))
+
+    @classmethod
+    def _read(cls, secret: str, text: str) -> Inventory:
+        """From its text; one that cannot be read knows nothing."""
+        name = secret.removeprefix(_PREFIX)
         try:
-            known = json.loads(seen.inventory)
+            known = json.loads(text)
             entries = tuple(_entry(*item) for item in known["objects"])
             return cls(name, known["group"], entries, known["run"])
         except (KeyError, TypeError, ValueError):
             return cls(name, "")
-
-    def with_manifests(self, data: Mapping[str, str]) -> Inventory:
-        """The same with the manifests that the Secret's data keeps."""
-        texts = {key: gzip.decompress(base64.b64decode(value)).decode() for key, value in data.items()}
-        return replace(self, manifests=texts.get("manifests", ""), before=texts.get("before"))
 
 
 def names_of(seen: Iterable[Seen]) -> list[str]:

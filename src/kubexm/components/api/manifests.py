@@ -81,7 +81,7 @@ async def check_manifests(ctx: StepContext, name: str, manifests: str, namespace
         return Check(False, reason="the API does not answer yet", diff=await _differences(None, objects))
     noted = seen_as(own, seen)
     if noted is None:
-        diff = await _differences(kubectl, objects)
+        diff = await _differences(kubectl if seen else None, objects)
         return Check(False, reason="they are not applied yet", diff=diff) if objects else Check(True)
     inventory = Inventory.of(noted)
     stale = inventory.stale(objects)
@@ -123,23 +123,26 @@ async def undo_manifests(ctx: StepContext, name: str, *, namespace: str, group: 
 
 
 async def _inventory(ctx: StepContext, name: str, patience: float) -> Inventory | None:
-    kubectl, ref = Kubectl(ctx.host), inventory_ref(name)
-    seen = await _see(ctx, [ref], patience)
-    if not seen:
-        return None
-    whole = await read_documents(kubectl, [ref], patience=patience)
-    return Inventory.of(seen[0]).with_manifests(whole[0].get("data") or {} if whole else {})
+    try:
+        found = await read_documents(Kubectl(ctx.host), [inventory_ref(name)], patience=patience)
+    except ApiAway as error:
+        raise _away(ctx, error) from error
+    return Inventory.of_document(found[0]) if found else None
 
 
 async def _see(ctx: StepContext, refs: Sequence[Ref], patience: float) -> list[Seen]:
     try:
         return await see(Kubectl(ctx.host), refs, patience=patience)
     except ApiAway as error:
-        raise StepError(
-            f"the API does not answer: {str(error)[-300:]}",
-            host=ctx.host.name,
-            hint="is the API server up? `crictl ps -a`, `journalctl -u kubelet` and `systemctl status` there tell more",
-        ) from error
+        raise _away(ctx, error) from error
+
+
+def _away(ctx: StepContext, error: ApiAway) -> StepError:
+    return StepError(
+        f"the API does not answer: {str(error)[-300:]}",
+        host=ctx.host.name,
+        hint="is the API server up? `crictl ps -a`, `journalctl -u kubelet` and `systemctl status` there tell more",
+    )
 
 
 async def _seen_whole(ctx: StepContext, objects: Sequence[ManifestObject], patience: float) -> dict[Ref, Seen]:
