@@ -103,10 +103,14 @@ async def provide_bundle(
 
     The one in the cache is put together from the sources in their order, and used again while they stay the same.
     """
-    if specs and specs[0].bundle is not None:
-        with Bundle.open(specs[0].bundle) as first:
-            if covers(first, kubernetes=kubernetes, arch=arch, features=features):
-                return specs[0].bundle
+    for spec in specs:
+        if spec.bundle is None:
+            break
+        with Bundle.open(spec.bundle) as bundle:
+            if covers(bundle, kubernetes=kubernetes, arch=arch, features=features):
+                return spec.bundle
+            if bundle.manifest.arch == arch and kubernetes in bundle.manifest.kubernetes:
+                break  # it has a part of it, and comes first
     base = cache or default_cache()
     named = [kubernetes, arch, sorted(features), dict(options.versions), [_identity(spec) for spec in specs]]
     place = base / "bundles" / f"{kubernetes}-{arch}-{hashlib.sha256(canonical_json(named)).hexdigest()[:12]}"

@@ -16,6 +16,8 @@ class Pipeline:
     name: ClassVar[str]
     changes: bool = True
     """False if it only reads: no lease is taken."""
+    needs_assets: bool = False
+    """True if it installs: files and images are found, fetched and checked before it is planned."""
     needs_all_hosts: bool = True
     """False if hosts that cannot be reached are one finding among others."""
 

@@ -1,6 +1,6 @@
 """The environment of a run. Holds no engine and no callbacks; hands each layer its own view."""
 
-from kubexm.runtime.assets import AssetShelf, ShelfFile, ShelfImage, features_of
+from kubexm.runtime.assets import AssetShelf, NeedsAssets, ShelfFile, ShelfImage, features_of, registry_secret
 from kubexm.runtime.builder import RuntimeBuilder, plan_host
 from kubexm.runtime.context import CONTROL_NODE, Context
 from kubexm.runtime.facades import ModuleContext, PipelineContext, StepContext, TaskContext
@@ -20,6 +20,7 @@ __all__ = [
     "FactsTrace",
     "HostRuntime",
     "ModuleContext",
+    "NeedsAssets",
     "PipelineContext",
     "RuntimeBuilder",
     "SecretStore",
@@ -34,4 +35,5 @@ __all__ = [
     "new_run_id",
     "owner_name",
     "plan_host",
+    "registry_secret",
 ]

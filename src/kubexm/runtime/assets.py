@@ -9,13 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.assets import ROLES, Bundle, ImageEntry, ImageReference, Manifest, PackageSet, assets_for, catalog
 from kubexm.assets.catalog import Install, Release
 from kubexm.errors import AssetError
 
-__all__ = ["AssetShelf", "ShelfFile", "ShelfImage", "features_of", "versions_of"]
+__all__ = [
+    "AssetShelf",
+    "NeedsAssets",
+    "ShelfFile",
+    "ShelfImage",
+    "features_of",
+    "registry_secret",
+    "versions_of",
+]
+
+
+@runtime_checkable
+class NeedsAssets(Protocol):
+    """A step that takes something from the bundle."""
+
+    def sums_needed(self) -> tuple[str, ...]:
+        """The sha256 of everything it may send, as far as that was known when planning."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +89,11 @@ def versions_of(cluster: Cluster) -> dict[str, str]:
     """The versions the file asks for where it does not leave them to the catalog."""
     wanted = {"etcd": cluster.spec.etcd.version, "containerd": cluster.spec.kubernetes.container_runtime.version}
     return {name: f"v{str(version).removeprefix('v')}" for name, version in wanted.items() if version is not None}
+
+
+def registry_secret(registry: str, what: str) -> str:
+    """The name under which the work directory keeps a registry's `login` (for basic authentication) or `ca`."""
+    return f"registry.{registry.replace('*', '_').replace(':', '_')}.{what}"
 
 
 class AssetShelf:
@@ -165,6 +188,18 @@ class AssetShelf:
         if place is None:
             raise AssetError(f"{bundle.path} is packed, and was not unpacked")
         return place
+
+    def refuse_others(self, sums: Iterable[str]) -> None:
+        """AssetError if something that was planned is not in the bundles at hand."""
+        held = {entry.sha256: entry.path for bundle in self._bundles.values() for entry in bundle.manifest.entries()}
+        missing = sorted(set(sums) - set(held))
+        if missing:
+            places = ", ".join(str(bundle.path) for bundle in self._bundles.values())
+            raise AssetError(
+                f"{places}: {len(missing)} of the files that were planned are not in it, the first with the sha256 "
+                f"{missing[0][:16]}…",
+                hint="name the bundle the plan was made with, or plan again",
+            )
 
     def image_entries(self, names: Iterable[str], arch: str) -> tuple[ImageEntry, ...]:
         """The bundle's entries of these images, under the references hosts know them by."""

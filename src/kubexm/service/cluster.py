@@ -26,6 +26,7 @@ from kubexm.runner import Facts
 from kubexm.runtime import ClusterLease, Context, HostRuntime, RuntimeBuilder, WorkDir, new_run_id
 from kubexm.service.run_files import RunFiles, RunInfo, RunRequest
 from kubexm.service.selection import choose_hosts, choose_nodes
+from kubexm.service.stocking import stocked, stocked_for
 from kubexm.store import StepLog
 
 __all__ = ["ClusterService", "CommandReport", "FactsReport", "PlanObserver", "Planned", "ServiceOptions"]
@@ -172,6 +173,8 @@ class ClusterService:
         builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
         ctx = builder.build_offline() if offline else await builder.build()
         try:
+            if made.needs_assets:
+                ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=False)
             return Planned(self._planned(ctx, builder.loaded, made, only, skip), dict(ctx.unreached))
         finally:
             await ctx.close()
@@ -220,6 +223,8 @@ class ClusterService:
         builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
         ctx = await builder.build()
         try:
+            if made.needs_assets:
+                ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=True)
             plan = self._planned(ctx, builder.loaded, made, only, skip)
             return await self._execute_new(ctx, plan, dry_run, rollback, observers, cancellation)
         finally:
@@ -237,8 +242,10 @@ class ClusterService:
     ) -> GraphExecutionResult:
         """Executes a saved plan exactly, or refuses because something it was made from has changed."""
         plan = _loaded_plan(saved, file)
-        ctx = await self._builder(self._load(Path(plan.file))).build()
+        loaded = self._load(Path(plan.file))
+        ctx = await self._builder(loaded).build()
         try:
+            ctx = await stocked_for(ctx, loaded, self._options.ask, plan.graph)
             facts = {name: runtime.facts for name, runtime in ctx.host_runtimes.items()}
             plan.check(guarded(ctx.cluster), facts)
             return await self._execute_new(ctx, plan, dry_run, rollback, observers, cancellation)
@@ -266,7 +273,8 @@ class ClusterService:
             )
         if request.dry_run:
             raise UsageError(f"run {request.id} was a dry run", hint="there is nothing to resume; run it again")
-        ctx = await self._builder(self._load(file or Path(request.file))).build()
+        loaded = self._load(file or Path(request.file))
+        ctx = await self._builder(loaded).build()
         try:
             changed = changed_paths(request.config, guarded(ctx.cluster))
             if changed:
@@ -276,6 +284,7 @@ class ClusterService:
                     hint=f"run `kubexm {request.pipeline}` again instead: that is always safe",
                 )
             stop, graph = cancellation or Cancellation(), files.graph()
+            ctx = await stocked_for(ctx, loaded, self._options.ask, graph)
             with files.held():  # before the lease, which a second process of the same run would take over
                 async with self._leased(ctx, request, stop):
                     journal, events = Journal.reopen(files.journal)

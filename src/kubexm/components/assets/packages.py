@@ -99,6 +99,10 @@ class PackagesPlaced(Step):
         """All packages: dependencies come along, and the database is locked."""
         return resources("package:*")
 
+    def sums_needed(self) -> tuple[str, ...]:
+        """Of each package file."""
+        return tuple(file.sha256 for need in self.needs for file in need.files)
+
     def describe(self) -> str:
         """Their names."""
         return "packages " + ", ".join(dict.fromkeys(item.name for need in self.needs for item in need.packages))

@@ -77,6 +77,10 @@ class AssetPresent(Step):
         below = [f"file:{self.install.to}/*"] if self.install.unpack and not self.install.members else []
         return resources(f"asset:{self.name}", *(f"file:{path}" for path in self.paths), *below)
 
+    def sums_needed(self) -> tuple[str, ...]:
+        """Of each architecture."""
+        return tuple(sha256 for _, sha256 in self.sums)
+
     def describe(self) -> str:
         """What and where."""
         return f"{self.name} {self.version} in {self.install.to}"
