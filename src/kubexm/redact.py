@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,10 @@ __all__ = ["MASK", "Redactor", "Secret", "SecretRef"]
 
 MASK = "••••••"
 _SHORTEST = 4  # masking shorter strings would garble ordinary output
+_INDEXED = 16
+_PUBLIC = re.compile(r"-----BEGIN (CERTIFICATE|CERTIFICATE REQUEST|PUBLIC KEY)-----.*?-----END \1-----\s*", re.DOTALL)
+_HELD = re.compile(r"^[\s-]*(?:client-key-data|token|password|secret): *(\S+)\s*$", re.MULTILINE)
+"""Where kubeconfigs and settings for encryption at rest hold a secret; all else in them every such file has."""
 
 
 class Secret:
@@ -54,21 +59,28 @@ class SecretRef:
 class Redactor:
     """Replaces every known secret in a text."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_long", "_short")
 
     def __init__(self, secrets: Iterable[str | Secret] = ()) -> None:
-        self._values: set[str] = set()
+        self._short: set[str] = set()
+        self._long: dict[str, set[str]] = {}
+        """By how they begin: a cluster of a thousand hosts has thousands of keys, and each text is looked at once."""
         for secret in secrets:
             self.add(secret)
 
     def add(self, secret: str | Secret) -> None:
-        """Masks this secret, and each of its lines if it has several, from now on."""
+        """Masks this secret, and each of its lines if it has several, from now on; what is public in it is not."""
         value = secret.reveal() if isinstance(secret, Secret) else secret
-        parts = (value, value.strip(), *value.splitlines())
-        self._values.update(part for part in parts if len(part) >= _SHORTEST)
+        for part in _confidential(value):
+            if len(part) >= _INDEXED:
+                self._long.setdefault(part[:_INDEXED], set()).add(part)
+            elif len(part) >= _SHORTEST:
+                self._short.add(part)
 
     def __call__(self, text: str) -> str:
-        spans = sorted(span for value in self._values if value in text for span in _spans(value, text))
+        spans = sorted(
+            [*(span for value in self._short if value in text for span in _spans(value, text)), *self._long_spans(text)]
+        )
         pieces: list[str] = []
         kept = 0
         for start, end in spans:
@@ -76,6 +88,26 @@ class Redactor:
                 pieces += (text[kept:start], MASK)
             kept = max(kept, end)  # a secret may begin inside another, or right after it: one mask for both
         return "".join((*pieces, text[kept:])) if pieces else text
+
+    def _long_spans(self, text: str) -> Iterator[tuple[int, int]]:
+        known = self._long
+        if not known:
+            return
+        for start in range(len(text) - _INDEXED + 1):
+            values = known.get(text[start : start + _INDEXED])
+            if values is not None:
+                yield from ((start, start + len(value)) for value in values if text.startswith(value, start))
+
+
+def _confidential(value: str) -> Iterable[str]:
+    """What of a secret is to be masked: not the certificates in it, nor the words around keys that every file has."""
+    rest = _PUBLIC.sub("", value)
+    if not rest.strip():
+        return (value, value.strip()) if rest == value else ()
+    whole = (value, value.strip())
+    if rest.startswith("apiVersion:"):
+        return (*whole, *(found.strip("\"'") for found in _HELD.findall(rest)))
+    return (*whole, *(line for line in rest.splitlines() if not line.startswith("-----")))
 
 
 def _spans(value: str, text: str) -> Iterator[tuple[int, int]]:

@@ -67,6 +67,33 @@ def test_each_line_of_a_long_secret_is_masked_by_itself() -> None:
     assert "CCCC" not in mask("AAAABBBB\r\nCCCC\r\n")
 
 
+PUBLIC = "-----BEGIN CERTIFICATE-----\nMIIBpublicpublicpublic\n-----END CERTIFICATE-----\n"
+
+
+def test_certificates_are_no_secret() -> None:
+    mask = Redactor(
+        [PUBLIC, f"{PUBLIC}-----BEGIN EC PRIVATE KEY-----\nMHcCprivateprivate\n-----END EC PRIVATE KEY-----\n"]
+    )
+    assert mask(PUBLIC) == PUBLIC
+    assert mask("it begins with -----BEGIN EC PRIVATE KEY-----") == "it begins with -----BEGIN EC PRIVATE KEY-----"
+    assert mask("MHcCprivateprivate") == MASK
+
+
+def test_of_kubernetes_own_files_only_what_is_secret_is_masked() -> None:
+    config = 'apiVersion: v1\nkind: Config\nusers:\n- name: admin\n  user:\n    client-key-data: "LS0tLS1CRUdJTg=="\n'
+    mask = Redactor([config, "apiVersion: x/v1\nresources:\n- keys:\n  - name: key1\n    secret: c2VjcmV0\n"])
+    assert mask("kind: Config, - name: admin, - name: key1") == "kind: Config, - name: admin, - name: key1"
+    assert mask("LS0tLS1CRUdJTg== c2VjcmV0") == f"{MASK} {MASK}"
+    assert mask(config) == MASK
+
+
+def test_long_and_short_secrets_meet() -> None:
+    mask = Redactor(["0123456789abcdef-long", "0123456789abcdef", "f-lo", "x" * 40])
+    assert mask("<0123456789abcdef-long>") == f"<{MASK}>"
+    assert mask("<0123456789abcdef> f-lo " + "x" * 41) == f"<{MASK}> {MASK} {MASK}"
+    assert mask("0123456789abcde") == "0123456789abcde"
+
+
 def test_short_pieces_do_not_garble_everything() -> None:
     mask = Redactor(["no", "a\nb\nlong-enough"])
     assert mask("no banana") == "no banana"
