@@ -1,0 +1,182 @@
+"""The tasks that bring up a control plane under systemd, and open it for nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubexm.components.api import api_host
+from kubexm.components.assets import place
+from kubexm.components.binary.steps import ClusterInfoPublished
+from kubexm.components.binary.units import (
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    PROGRAMS,
+    SCHEDULER,
+    control_plane_settings,
+    inputs,
+)
+from kubexm.components.health import ProgramAnswers
+from kubexm.components.host_files import FilesPresent
+from kubexm.components.identity import HostMarked
+from kubexm.components.kubelet import (
+    FoundingObjectsApplied,
+    KubeletAdmitted,
+    NodeJoined,
+    join_token,
+    kubelet_running,
+    node_servers,
+)
+from kubexm.components.milestones import (
+    API_READY,
+    BALANCER_READY,
+    ETCD_QUORUM,
+    HOST_READY,
+    IMAGES_PRESENT,
+    JOINING_OPEN,
+    KUBELET_INSTALLED,
+    NODE_JOINED,
+    PKI_ISSUED,
+    RUNTIME_READY,
+)
+from kubexm.components.pki import control_plane_files, place_files
+from kubexm.components.topology import (
+    balanced,
+    control_planes,
+    endpoint,
+    joined_control_planes,
+    plain_nodes,
+    server_url,
+)
+from kubexm.connector import Host
+from kubexm.module import rolling
+from kubexm.plan import EMPTY, ExecutionFragment, Milestone, Retry
+from kubexm.runtime import TaskContext
+from kubexm.step import ServiceRunning
+from kubexm.task import FragmentBuilder, Task
+
+__all__ = ["SERVING", "JoinNodes", "OpenCluster", "RunControlPlane"]
+
+SERVING: Final = Milestone("ApiServerServing", per_host=True)
+"""The host's own API server says /readyz. Every control plane."""
+
+_HEALTH_PORTS: Final = {CONTROLLER_MANAGER: 10257, SCHEDULER: 10259}
+
+
+class RunControlPlane(Task):
+    """Control planes that ran before take over changes one at a time; new ones start all at once."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """The rolling form for those that were brought up before, the bring-up form for all others."""
+        known = joined_control_planes(ctx)
+        new = tuple(host for host in control_planes(ctx) if host not in known)
+        rolled = rolling(self._on(ctx, known), [host.name for host in known]) if known else EMPTY
+        return rolled + (self._on(ctx, new) if new else EMPTY)
+
+    def _on(self, ctx: TaskContext, hosts: tuple[Host, ...]) -> ExecutionFragment:
+        g = FragmentBuilder("binary.run")
+        kubectl = place(g, ctx, "kubectl", on=hosts)
+        programs = {name: place(g, ctx, name, on=hosts) for name in PROGRAMS}
+        pki = place_files(g, control_plane_files(ctx.cluster), on=hosts)
+        files = FilesPresent(files=control_plane_settings(ctx, hosts))
+        settings = g.add("settings", files, on=hosts, needs=PKI_ISSUED)
+
+        server = g.add(
+            "api-server",
+            ServiceRunning(unit=API_SERVER, inputs=inputs(ctx, API_SERVER)),
+            on=hosts,
+            after_same_host=[programs[API_SERVER], pki, settings],
+            needs=(HOST_READY, *((ETCD_QUORUM,) if ctx.cluster.spec.etcd.type == "kubexm" else ())),
+            weight=3.0,
+        )
+        ready = g.add(
+            "api-server-ready",
+            ProgramAnswers(unit=API_SERVER, path="/readyz"),
+            on=hosts,
+            after_same_host=[server, kubectl],
+            provides=SERVING,
+            weight=4.0,
+        )
+        for name, short in ((CONTROLLER_MANAGER, "controller-manager"), (SCHEDULER, "scheduler")):
+            started = g.add(
+                short,
+                ServiceRunning(unit=name, inputs=inputs(ctx, name)),
+                on=hosts,
+                after_same_host=[programs[name], ready],
+                weight=2.0,
+            )
+            g.add(
+                f"{short}-healthy",
+                ProgramAnswers(unit=name, path="/healthz", port=_port(ctx, name)),
+                on=hosts,
+                after_same_host=[started],
+            )
+        g.add("marked", HostMarked(cluster=ctx.cluster.name, role="controlPlane"), on=hosts, after_same_host=[ready])
+        return g.build()
+
+
+class OpenCluster(Task):
+    """Lets administrators act and nodes join, as soon as one API server is ready."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """Rights first: everything else is done with admin.conf, which has none before."""
+        host, g = api_host(ctx), FragmentBuilder("binary.open")
+        opened = g.add(
+            "rights",
+            FoundingObjectsApplied(),
+            on=host,
+            needs=SERVING,
+            provides=(API_READY, JOINING_OPEN),
+            retry=Retry(times=4, delay=0.5),
+        )
+        server = server_url(endpoint(ctx.cluster), ctx.cluster.spec.control_plane_endpoint.port)
+        g.add("cluster-info", ClusterInfoPublished(server=server), on=host, after=[opened])
+        return g.build()
+
+
+class JoinNodes(Task):
+    """Starts the kubelet of every node, control planes too, and lets it join with a token of this run."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """Each node as soon as it is ready itself: a control plane by its own API server, others by the endpoint."""
+        g, cluster = FragmentBuilder("binary.join"), ctx.cluster
+        token = join_token(g, on=api_host(ctx))
+        balancer = {host.name for host in balanced(ctx)}
+        groups = (
+            ("control-planes", control_planes(ctx), (SERVING,)),
+            ("balanced", tuple(host for host in plain_nodes(ctx) if host.name in balancer), (BALANCER_READY,)),
+            ("others", tuple(host for host in plain_nodes(ctx) if host.name not in balancer), ()),
+        )
+        server, own = node_servers(cluster)
+        for name, hosts, ways in groups:
+            if not hosts:
+                continue
+            admitted = g.add(
+                f"admit-{name}",
+                KubeletAdmitted(server=server, own_server=own),
+                on=hosts,
+                after=[token],
+                needs=(KUBELET_INSTALLED, JOINING_OPEN),
+            )
+            started = g.add(
+                f"kubelet-{name}",
+                kubelet_running(),
+                on=hosts,
+                after_same_host=[admitted],
+                needs=(HOST_READY, RUNTIME_READY, IMAGES_PRESENT, *ways),
+                weight=2.0,
+            )
+            joined = NodeJoined(server=server, own_server=own)
+            done = g.add(
+                f"joined-{name}", joined, on=hosts, after_same_host=[started], provides=NODE_JOINED, weight=3.0
+            )
+            workers = [host for host in hosts if "worker" in host.roles]
+            mark = HostMarked(cluster=cluster.name, role="worker")
+            g.add(f"marked-{name}", mark, on=workers, after_same_host=[done])
+        return g.build()
+
+
+def _port(ctx: TaskContext, program: str) -> int:
+    """Where the program answers: the user may have moved it."""
+    kubernetes = ctx.cluster.spec.kubernetes
+    extra = kubernetes.controller_manager if program == CONTROLLER_MANAGER else kubernetes.scheduler
+    return int(extra.extra_args.get("secure-port", (str(_HEALTH_PORTS[program]),))[-1])

@@ -1,0 +1,125 @@
+"""Units that are not just up but well, as they say themselves; one that is not shows its own last words.
+
+A unit that has started may still fail a second later. Waiting is done on the host, so that it ends the moment it can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kubexm.connector.base import shell
+from kubexm.errors import CommandError
+from kubexm.runtime import StepContext
+from kubexm.step import NOTHING, Check, Resources, Step, resources
+
+__all__ = ["PortListened", "ProgramAnswers", "last_line"]
+
+_SUPER_ADMIN_CONF: Final = "/etc/kubernetes/super-admin.conf"
+_RESTARTS: Final = 3
+"""A unit that was restarted this often while it was waited for is not going to come up."""
+_LOG_LINES: Final = 20
+_WAIT: Final = """\
+n0=$(systemctl show -p NRestarts --value -- {unit})
+end=$(($(date +%s) + {within}))
+until out=$({ask} 2>&1); do
+  n=$(systemctl show -p NRestarts --value -- {unit})
+  if [ "$((${{n:-0}} - ${{n0:-0}}))" -ge {restarts} ] || [ "$(date +%s)" -ge "$end" ]; then
+    printf '%s\\n' "$out" >&2
+    exit 1
+  fi
+  sleep 0.2
+done
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnitWell(Step):
+    """What asking a unit how it is has in common, whatever the question."""
+
+    unit: str
+    within: int = 180
+    """Seconds for it to come up."""
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks once."""
+        result = await ctx.host.command.read(self._ask, check=False, display=f"ask whether {self.describe()}")
+        return Check(True) if result.ok else Check(False, reason=last_line(result.error_text) or "it does not yet")
+
+    async def run(self, ctx: StepContext) -> None:
+        """Waits; the error of a unit that does not come up has its own last log lines."""
+        unit = f"{self.unit}.service"
+        script = _WAIT.format(unit=shell(unit), within=self.within, ask=self._ask, restarts=_RESTARTS)
+        result = await ctx.host.command.read(
+            script, check=False, long=True, within=self.within + 30.0, display=f"wait until {self.describe()}"
+        )
+        if result.ok:
+            return
+        said = last_line(result.error_text)
+        raise CommandError(
+            host=ctx.host.name,
+            command=f"wait until {self.describe()}",
+            exit_code=result.exit_code,
+            stderr=await ctx.host.services.logs(unit, _LOG_LINES),
+            message=f"it is not so that {self.describe()}" + (f" ({said})" if said else ""),
+            hint=f"these lines are from its own log; all of it: `journalctl -u {unit}` on {ctx.host.name}",
+        )
+
+    def reads(self) -> Resources:
+        """The unit: whoever restarts it makes this question new."""
+        return resources(f"unit:{self.unit}.service")
+
+    def writes(self) -> Resources:
+        """Nothing: it only waits."""
+        return NOTHING
+
+    @property
+    def _ask(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramAnswers(_UnitWell):
+    """A program of the control plane says, on its own host and over TLS, that it is well."""
+
+    path: str
+    port: int = 0
+    """Of a program that is not the API server."""
+
+    def describe(self) -> str:
+        """Who and what."""
+        return f"{self.unit} answers {self.path}"
+
+    @property
+    def _ask(self) -> str:
+        if self.port:
+            # Its certificate is one it made for itself when it started; nothing secret is sent to it.
+            where = ("--server", f"https://127.0.0.1:{self.port}", "--insecure-skip-tls-verify")
+            who: tuple[str, ...] = ("--kubeconfig", "/dev/null", *where)
+        else:
+            who = ("--kubeconfig", _SUPER_ADMIN_CONF)
+        return shell("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortListened(_UnitWell):
+    """A unit listens on a TCP port, whatever the address."""
+
+    port: int
+
+    def describe(self) -> str:
+        """Who and where."""
+        return f"{self.unit} listens on port {self.port}"
+
+    @property
+    def _ask(self) -> str:
+        # State 0A is LISTEN. The file of IPv6 is missing where that is off.
+        pattern = shell(f":{self.port:04X} [0-9A-F]*:0000 0A ")
+        active = f"systemctl is-active --quiet -- {shell(f'{self.unit}.service')}"
+        return f"{active} && cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q {pattern}"
+
+
+def last_line(text: str) -> str:
+    """The last line that says something."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
