@@ -1,0 +1,97 @@
+"""The systemd unit of a member, and what an empty member is told of its cluster. Pure: text only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from kubexm.components.etcd.layout import BOOTSTRAP, ETCD, USER
+from kubexm.components.units import unit_word
+
+__all__ = ["SEALED", "bootstrap", "hardening", "service"]
+
+_HEADER = "# Written by kubexm; changes by hand are undone.\n"
+SEALED = (
+    f"{_HEADER}# The cluster was formed. A member that finds no data must not form another one.\n"
+    "ETCD_INITIAL_CLUSTER_STATE=existing\n"
+)
+"""What a member is told once it is one: whoever loses its data then waits to be let in again."""
+
+
+def service(arguments: Mapping[str, Sequence[str]], *, cluster: str, data_dir: str) -> str:
+    """The unit of a member.
+
+    Not of Type=notify: etcd reports itself ready when it has a quorum, and whoever starts the first member of several
+    would wait for the others to be started. Health is proven through its API instead.
+    """
+    words = [f"--{name}={value}" for name, values in arguments.items() for value in values]
+    command = " \\\n    ".join([str(ETCD), *map(unit_word, words)])
+    return f"""{_HEADER}[Unit]
+Description=etcd of the Kubernetes cluster {cluster}
+Wants=network-online.target
+After=network-online.target time-sync.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+User={USER}
+Group={USER}
+EnvironmentFile=-{BOOTSTRAP}
+ExecStart={command}
+Restart=always
+RestartSec=2s
+TimeoutStopSec=30s
+LimitNOFILE=65536
+IOSchedulingClass=best-effort
+IOSchedulingPriority=0
+OOMScoreAdjust=-999
+{hardening([data_dir])}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def hardening(writable: Iterable[str]) -> str:
+    """Lines that keep a service to these directories, the network and nothing else."""
+    paths = [PurePosixPath(path) for path in writable]
+    # These hide whole trees: where the data is inside one of them, it must not be hidden.
+    home = not any(path.is_relative_to(top) for path in paths for top in ("/home", "/root", "/run/user"))
+    temporary = not any(path.is_relative_to(top) for path in paths for top in ("/tmp", "/var/tmp"))  # noqa: S108
+    lines = [
+        "UMask=0077",
+        "NoNewPrivileges=yes",
+        "CapabilityBoundingSet=",
+        "ProtectSystem=strict",
+        *(f"ReadWritePaths={_quoted(path)}" for path in paths),
+        *(["ProtectHome=yes"] if home else []),
+        *(["PrivateTmp=yes"] if temporary else []),
+        "PrivateDevices=yes",
+        "ProtectControlGroups=yes",
+        "ProtectKernelModules=yes",
+        "ProtectKernelTunables=yes",
+        "ProtectHostname=yes",
+        "LockPersonality=yes",
+        "MemoryDenyWriteExecute=yes",
+        "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+        "RestrictNamespaces=yes",
+        "RestrictRealtime=yes",
+        "RestrictSUIDSGID=yes",
+        "SystemCallArchitectures=native",
+        "SystemCallFilter=@system-service",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def bootstrap(peers: Iterable[tuple[str, str]], *, token: str, state: str) -> str:
+    """What an empty member is told: the members by name and peer URL, and whether it forms or joins their cluster."""
+    members = ",".join(f"{name}={url}" for name, url in peers)
+    return (
+        f"{_HEADER}ETCD_INITIAL_CLUSTER={members}\n"
+        f"ETCD_INITIAL_CLUSTER_STATE={state}\n"
+        f"ETCD_INITIAL_CLUSTER_TOKEN={token}\n"
+    )
+
+
+def _quoted(path: PurePosixPath) -> str:
+    """A path in a list of systemd's, where `$` means nothing."""
+    return unit_word(str(path)).replace("$$", "$")
