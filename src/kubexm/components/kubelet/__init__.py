@@ -14,7 +14,6 @@ while a node joins, and everything the kubelet itself writes below /var/lib/kube
 
 from kubexm.components.kubelet.config import cluster_dns, kubelet_conf, node_servers
 from kubexm.components.kubelet.credentials import look_at_credentials, read_resources
-from kubexm.components.kubelet.files import FileOfHost, variants
 from kubexm.components.kubelet.founding import FoundingObjectsApplied, open_api
 from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
 from kubexm.components.kubelet.module import Kubelet
@@ -24,7 +23,6 @@ from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade, join_toke
 __all__ = [
     "INPUTS",
     "JOIN_TOKEN",
-    "FileOfHost",
     "FoundingObjectsApplied",
     "JoinTokenMade",
     "Kubelet",
@@ -39,5 +37,4 @@ __all__ = [
     "node_servers",
     "open_api",
     "read_resources",
-    "variants",
 ]

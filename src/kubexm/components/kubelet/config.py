@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from kubexm.components.kubelet.layout import (
     SERVING_KEY,
 )
 from kubexm.components.topology import LOCALHOST, addresses, endpoint, server_url
+from kubexm.components.units import unit_word
 from kubexm.connector import Host
 from kubexm.runner import Facts
 from kubexm.runtime import TaskContext
@@ -144,7 +144,7 @@ def unit_file(cluster: Cluster) -> str:
         f"--root-dir={HOME}",
         "$KUBELET_NODE_ARGS",
         *(
-            _word(f"--{name}={value}")
+            unit_word(f"--{name}={value}")
             for name, values in sorted(cluster.spec.kubernetes.kubelet.extra_args.items())
             for value in values
         ),
@@ -225,12 +225,3 @@ def _taint(text: str) -> dict[str, str]:
     head, _, effect = text.rpartition(":")
     key, _, value = head.partition("=")
     return {"key": key, "value": value, "effect": effect} if value else {"key": key, "effect": effect}
-
-
-def _word(text: str) -> str:
-    """One argument for systemd: quoted where it must be, `%` and `$` taken literally."""
-    literal = text.replace("%", "%%").replace("$", "$$")
-    if re.fullmatch(r"[A-Za-z0-9_./:,=@+%$-]+", literal):
-        return literal
-    escaped = literal.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'

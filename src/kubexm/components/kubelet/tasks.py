@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kubexm.components.assets import place, stamp_of
+from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
 from kubexm.components.kubelet.config import (
     KERNEL,
     node_env,
@@ -15,7 +16,6 @@ from kubexm.components.kubelet.config import (
     settings,
     unit_file,
 )
-from kubexm.components.kubelet.files import FileOfHost, variants
 from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
 from kubexm.components.kubelet.layout import (
     CONFIG,
@@ -34,7 +34,7 @@ from kubexm.components.topology import nodes
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment, Milestone
 from kubexm.runtime import TaskContext
-from kubexm.step import DirectoryPresent, FilePresent, ServiceRunning, SysctlSet
+from kubexm.step import DirectoryPresent, ServiceRunning, SysctlSet
 from kubexm.task import FragmentBuilder, NodeHandle, Task
 
 __all__ = ["INPUTS", "InstallKubelet", "join_nodes", "kubelet_running"]
@@ -49,16 +49,10 @@ class InstallKubelet(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Everything beside everything else: only certificates wait, for the PKI."""
         g, hosts, cluster = FragmentBuilder("kubelet.install"), nodes(ctx), ctx.cluster
-        configs = {host.name: settings(cluster, host, ctx.facts(host)) for host in hosts}
-        envs = {host.name: node_env(ctx, host) for host in hosts}
-        registrations = {host.name: registration(host) for host in hosts}
         parts = [
             place(g, ctx, "kubelet", on=hosts, node="binary"),
             place_files(g, kubelet_files(), on=hosts),
-            g.add("config", FileOfHost(path=CONFIG, contents=variants(configs)), on=hosts),
-            g.add("node", FileOfHost(path=NODE_ENV, contents=variants(envs), mode=0o644), on=hosts),
-            g.add("registration", FileOfHost(path=REGISTRATION, contents=variants(registrations)), on=hosts),
-            g.add("unit", FilePresent(path=UNIT_FILE, content=unit_file(cluster), mode=0o644), on=hosts),
+            g.add("settings", FilesPresent(files=_files(ctx, hosts)), on=hosts),
         ]
         manifests = [host for host in hosts if cluster.spec.kubernetes.type == "kubeadm" and _is_control_plane(host)]
         if manifests:
@@ -76,6 +70,16 @@ class InstallKubelet(Task):
             provides=KUBELET_INSTALLED,
         )
         return g.build()
+
+
+def _files(ctx: TaskContext, hosts: Sequence[Host]) -> tuple[HostFile, ...]:
+    configs = {host.name: settings(ctx.cluster, host, ctx.facts(host)) for host in hosts}
+    return (
+        *per_host_files(CONFIG, configs, 0o600),
+        *per_host_files(NODE_ENV, {host.name: node_env(ctx, host) for host in hosts}),
+        *per_host_files(REGISTRATION, {host.name: registration(host) for host in hosts}, 0o600),
+        HostFile(path=UNIT_FILE, content=unit_file(ctx.cluster)),
+    )
 
 
 def kubelet_running() -> ServiceRunning:
