@@ -95,7 +95,7 @@ class FilesPresent(Step):
     async def _fault(self, ctx: StepContext, file: HostFile) -> tuple[str, str]:
         data, secret = _bytes(ctx, file), isinstance(file.content, SecretRef)
         digest = sha256_of(data)
-        found = await look_at(ctx.host, file.path, sha256=digest, show=not secret)
+        found = await look_at(ctx.host, file.path, sha256=digest, show=not secret, trusted=not secret)
         faults = found.faults(sha256=digest, mode=file.mode, owner="root", group="root")
         known = found.kind == "absent" or found.content is not None
         diff = unified(file.path, found.content, data) if faults and known and not secret else ""

@@ -16,7 +16,8 @@ __all__ = ["FoundFile", "look_at", "sha256_of", "unified"]
 _SHOWN = 64 * 1024
 """Up to this size contents are fetched to show what would change."""
 
-# Only what everybody on the host may read anyway is fetched: an old kubeconfig must not end up in a diff.
+# Only what everybody on the host may read anyway is fetched: an old kubeconfig must not end up in a diff. Where only
+# kubexm writes, and never a secret, the mode does not matter.
 _LOOK = """p={path}
 if [ -L "$p" ]; then k=link; elif [ -f "$p" ]; then k=file; elif [ -d "$p" ]; then k=directory
 elif [ -e "$p" ]; then k=other; else echo absent; exit 0; fi
@@ -26,7 +27,7 @@ h=$(sha256sum <"$p") || exit 1
 h=${{h%% *}}
 echo "$k $h $s"
 z=${{s#* }}
-case ${{s%% *}} in
+case ${{s%% *}}{trusted} in
   *[4567]) if [ {show} = yes ] && [ "$h" != {sha256} ] && [ "${{z%% *}}" -le {most} ]; then cat -- "$p"; fi ;;
 esac
 """
@@ -62,9 +63,20 @@ class FoundFile:
         return found
 
 
-async def look_at(host: HostRuntime, path: PurePosixPath, *, sha256: str = "-", show: bool = True) -> FoundFile:
-    """How the path is, in one read; with `show` also the content of a file whose sha256 is another."""
-    script = _LOOK.format(path=shell(path), show="yes" if show else "no", sha256=shell(sha256), most=_SHOWN)
+async def look_at(
+    host: HostRuntime, path: PurePosixPath, *, sha256: str = "-", show: bool = True, trusted: bool = False
+) -> FoundFile:
+    """How the path is, in one read; with `show` also the content of a file whose sha256 is another.
+
+    Only if all may read it, unless it is `trusted` to hold no secret.
+    """
+    script = _LOOK.format(
+        path=shell(path),
+        show="yes" if show else "no",
+        sha256=shell(sha256),
+        most=_SHOWN,
+        trusted="4" if trusted else "",
+    )
     result = (await host.command.read(script, display=f"look at {path}")).stdout
     first, _, content = result.partition(b"\n")
     kind, *words = first.decode(errors="replace").split(" ")
