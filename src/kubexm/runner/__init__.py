@@ -2,6 +2,7 @@
 
 from kubexm.runner.archives import Archives
 from kubexm.runner.base import STATE
+from kubexm.runner.baseline import Baseline
 from kubexm.runner.clock import TimeState, TimeSync
 from kubexm.runner.command import Commands
 from kubexm.runner.directories import Directories
@@ -13,6 +14,7 @@ from kubexm.runner.lease import Lease, Leases
 from kubexm.runner.marker import Marker
 from kubexm.runner.modules import Modules, ModuleState
 from kubexm.runner.mounts import Mount, Mounts
+from kubexm.runner.naming import Naming
 from kubexm.runner.originals import Original, Originals, Outcome, Restored
 from kubexm.runner.packages import Packages
 from kubexm.runner.placed import Placed
@@ -20,6 +22,7 @@ from kubexm.runner.ports import Ports, Reach
 from kubexm.runner.power import Power
 from kubexm.runner.processes import Process, Processes
 from kubexm.runner.runner import Runner
+from kubexm.runner.selinux import Selinux
 from kubexm.runner.services import Services, UnitStatus
 from kubexm.runner.swap import Swap, SwapState
 from kubexm.runner.sysctl import Sysctl
@@ -29,6 +32,7 @@ from kubexm.runner.users import Group, User, Users
 __all__ = [
     "STATE",
     "Archives",
+    "Baseline",
     "ClusterMarker",
     "Commands",
     "Directories",
@@ -47,6 +51,7 @@ __all__ = [
     "Modules",
     "Mount",
     "Mounts",
+    "Naming",
     "NewFile",
     "Opening",
     "Original",
@@ -61,6 +66,7 @@ __all__ = [
     "Reach",
     "Restored",
     "Runner",
+    "Selinux",
     "Services",
     "Swap",
     "SwapState",

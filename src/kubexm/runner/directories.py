@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from kubexm.connector.base import shell
 from kubexm.runner.base import ABSENT, Operations, posix
 
-__all__ = ["Directories"]
+__all__ = ["NEVER", "Directories"]
 
-_NEVER = frozenset(
+NEVER = frozenset(
     (
         "/", "/bin", "/boot", "/dev", "/etc", "/etc/systemd", "/etc/systemd/system", "/home", "/lib", "/lib64",
         "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp",  # noqa: S108 - named, not used
@@ -78,7 +78,7 @@ class Directories(Operations):
         Mounts below it are not entered: unmount them first.
         """
         pure = posix(path)
-        if str(pure) in _NEVER:
+        if str(pure) in NEVER:
             raise ValueError(f"{pure} is never removed")
         p = shell(pure)
         script = f"if ! [ -e {p} ] && ! [ -L {p} ]; then echo same; exit 0; fi\n"

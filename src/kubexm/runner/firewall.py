@@ -1,4 +1,7 @@
-"""The host's firewall: which one is active, and openings in it. Must not know what the ports are for."""
+"""The host's firewall: which one is active, and openings in it. Must not know what the ports are for.
+
+What kubexm opened is kept among the originals (firewalld, ufw), or is a unit whose stop closes it again (plain rules).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kubexm.connector.base import shell
-from kubexm.runner.base import Operations
+from kubexm.runner.base import Operations, library
 from kubexm.runner.files import Files
 from kubexm.runner.services import Services
 
@@ -31,7 +34,10 @@ echo none
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A port (or a range up to `to`) that is to be reachable, from everywhere or from some networks."""
+    """A port (or a range up to `to`) that is to be reachable, from everywhere or from one network.
+
+    Port 0 is everything that comes from the network, and everything that is forwarded from it or to it.
+    """
 
     port: int
     to: int | None = None
@@ -39,10 +45,16 @@ class Opening:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if self.protocol not in ("tcp", "udp") or not 0 < self.port <= (self.to or self.port) <= 65535:
+        least = 0 if self.source else 1
+        if self.protocol not in ("tcp", "udp") or not least <= self.port <= (self.to or self.port) <= 65535:
             raise ValueError(f"not an opening: {self}")
         if self.source:
             ipaddress.ip_network(self.source, strict=False)
+
+    @classmethod
+    def network(cls, source: str) -> Opening:
+        """Everything from and to a network."""
+        return cls(port=0, source=source)
 
     @property
     def version(self) -> int:
@@ -52,6 +64,10 @@ class Opening:
     def ports(self, separator: str) -> str:
         """The port or the range."""
         return f"{self.port}{separator}{self.to}" if self.to else str(self.port)
+
+    def __str__(self) -> str:
+        where = f" from {self.source}" if self.source else ""
+        return f"{self.ports('-')}/{self.protocol}{where}" if self.port else f"all{where}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +107,36 @@ class Firewall(Operations):
         if state.kind in ("nftables", "iptables"):
             await self._open_rules(state.kind, openings, keep)
             return True
-        script = "\n".join(f"{_add(state.kind, o)} || exit 1" for o in state.missing)
+        root = shell(self._root(keep))
+        notes = [f"kx_note {root} firewall {shell(_name(state.kind, o))} absent || exit 1\n" for o in state.missing]
+        lines = [
+            f"{note if keep else ''}{_add(state.kind, o)} || exit 1"
+            for note, o in zip(notes, state.missing, strict=True)
+        ]
+        script = library("originals") + "\n".join(lines)
         self._checked(await self._change(script, f"open {len(state.missing)} ports in {state.kind}"))
         return True
+
+    async def opened(self) -> tuple[str, ...]:
+        """What kubexm opened in firewalld or ufw and has not closed again; plain rules go when their unit stops."""
+        script = f'for e in {shell(self._root(True))}/firewall/*; do if [ -d "$e" ]; then cat -- "$e/name"; fi; done'
+        text = self._checked(await self._read(script, "list what kubexm opened")).text
+        return tuple(name for name in text.split("\n") if name)
+
+    async def close_opened(self) -> tuple[str, ...]:
+        """What kubexm opened is closed again; what there was of it."""
+        found = await self.opened()
+        root = self._root(True)
+        lines = [
+            f"if {_present(kind)}; then {_delete(kind, o)}; fi\n"
+            f'kx_entry {shell(root, "firewall", name)}; rm -rf -- "$kx_e"'
+            for name in found
+            for kind, o in [_parsed(name)]
+        ]
+        if lines:
+            script = library("originals") + "\n".join([*lines, ":"])
+            self._checked(await self._change(script, f"close {len(lines)} openings", long=True))
+        return found
 
     async def close(self, openings: Sequence[Opening]) -> None:
         """These openings are gone again."""
@@ -114,12 +157,14 @@ class Firewall(Operations):
         """Plain rules live until the next boot only, so a unit of ours puts them in, now and then."""
         files = Files(self.connector, self.facts, state=self.state)
         rules = "\n".join(f"{_query(kind, o)} >/dev/null 2>&1 || {_add(kind, o)} || exit 1" for o in openings)
+        undo = _close_all(kind)
         head = "#!/bin/sh\n# Managed by kubexm: lets the cluster's ports in.\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\n"
-        script = f"{head}{rules}\n"
+        script = f'{head}if [ "${{1-}}" = close ]; then\n{undo}\n  exit 0\nfi\n{rules}\n'
         unit = (
             "[Unit]\nDescription=Ports of the Kubernetes cluster, opened by kubexm\n"
             "After=nftables.service iptables.service netfilter-persistent.service network-pre.target\n\n"
-            f"[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh {self._script_path}\n\n"
+            f"[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh {self._script_path}\n"
+            f"ExecStop=/bin/sh {self._script_path} close\n\n"
             "[Install]\nWantedBy=multi-user.target\n"
         )
         await files.write(self._script_path, script, mode=0o700, keep=False)
@@ -136,7 +181,8 @@ def _query(kind: str, o: Opening) -> str:
         now, later = _firewalld(o, "query"), _firewalld(o, "query", permanent=True)
         return f"{now} && {later}"
     if kind == "ufw":
-        return f"ufw show added | sed \"s/ comment '.*'$//\" | grep -qxF -- {shell(' '.join(_ufw(o)))}"
+        added = "ufw show added | sed \"s/ comment '.*'$//\""
+        return " && ".join(f"{added} | grep -qxF -- {shell(' '.join(words))}" for words in _ufw(o))
     if kind == "iptables":
         return " && ".join(_iptables(o, "-C"))
     return f"nft list ruleset | grep -qF -- {shell(_nft_comment(o))}"
@@ -146,7 +192,7 @@ def _add(kind: str, o: Opening) -> str:
     if kind == "firewalld":
         return f"{_firewalld(o, 'add')} && {_firewalld(o, 'add', permanent=True)}"
     if kind == "ufw":
-        return shell(*_ufw(o), "comment", "kubexm")
+        return " && ".join(shell(*words, "comment", "kubexm") for words in _ufw(o))
     if kind == "iptables":
         pairs = zip(_iptables(o, "-C"), _iptables(o, "-I"), strict=True)
         return " && ".join(f"{{ {there} 2>/dev/null || {insert}; }}" for there, insert in pairs)
@@ -157,7 +203,7 @@ def _delete(kind: str, o: Opening) -> str:
     if kind == "firewalld":
         return f"{_firewalld(o, 'remove')}; {_firewalld(o, 'remove', permanent=True)}"
     if kind == "ufw":
-        return shell("ufw", "delete", *_ufw(o)[1:])
+        return "; ".join(_ufw_delete(words) for words in _ufw(o))
     if kind == "iptables":
         return "; ".join(
             f"while {there} 2>/dev/null && {drop}; do :; done"
@@ -165,11 +211,14 @@ def _delete(kind: str, o: Opening) -> str:
         )
     find = f'nft -a list chain "$f" "$t" "$c" | grep -F -- {shell(_nft_comment(o))} | sed "s/.*# handle //"'
     drop = f'{find} | while read -r h; do nft delete rule "$f" "$t" "$c" handle "$h"; done'
-    return f"{_nft_chains()} | while read -r f t c; do {drop}; done"
+    hooks = ("input",) if o.port else ("input", "forward")
+    return "; ".join(f"{_nft_chains(hook)} | while read -r f t c; do {drop}; done" for hook in hooks)
 
 
 def _firewalld(o: Opening, verb: str, *, permanent: bool = False) -> str:
     words = ["firewall-cmd", "-q", *(["--permanent"] if permanent else [])]
+    if not o.port:
+        return shell(*words, "--zone=trusted", f"--{verb}-source={o.source}")
     if not o.source:
         return shell(*words, f"--{verb}-port={o.ports('-')}/{o.protocol}")
     rule = (
@@ -179,21 +228,34 @@ def _firewalld(o: Opening, verb: str, *, permanent: bool = False) -> str:
     return shell(*words, f"--{verb}-rich-rule={rule}")
 
 
-def _ufw(o: Opening) -> tuple[str, ...]:
+def _ufw(o: Opening) -> list[tuple[str, ...]]:
+    if not o.port:
+        allow = ("ufw", "allow", "from", o.source)
+        return [allow, *(("ufw", "route", "allow", way, o.source) for way in ("from", "to"))]
     if o.source:
-        return ("ufw", "allow", "from", o.source, "to", "any", "port", o.ports(":"), "proto", o.protocol)
-    return ("ufw", "allow", f"{o.ports(':')}/{o.protocol}")
+        return [("ufw", "allow", "from", o.source, "to", "any", "port", o.ports(":"), "proto", o.protocol)]
+    return [("ufw", "allow", f"{o.ports(':')}/{o.protocol}")]
+
+
+def _ufw_delete(words: tuple[str, ...]) -> str:
+    at = 2 if words[1] == "route" else 1
+    return shell(*words[:at], "delete", *words[at:])
 
 
 def _iptables(o: Opening, verb: str) -> list[str]:
     """A command for each IP version; a host without ip6tables has no IPv6 rules that could be in the way."""
-    words = [verb, "INPUT", "-p", o.protocol, *(["-s", o.source] if o.source else []), "--dport", o.ports(":")]
-    words += ["-m", "comment", "--comment", "kubexm", "-j", "ACCEPT"]
-    commands = [shell("iptables", "-w", *words)] if o.version in (0, 4) else []
-    if o.version in (0, 6):
-        missing = "true" if verb in ("-C", "-I") else "false"
-        six = shell("ip6tables", "-w", *words)
-        commands.append(f"if command -v ip6tables >/dev/null; then {six}; else {missing}; fi")
+    if o.port:
+        rules = [["INPUT", "-p", o.protocol, *(["-s", o.source] if o.source else []), "--dport", o.ports(":")]]
+    else:
+        rules = [["INPUT", "-s", o.source], ["FORWARD", "-s", o.source], ["FORWARD", "-d", o.source]]
+    commands = []
+    for rule in rules:
+        words = [verb, *rule, "-m", "comment", "--comment", "kubexm", "-j", "ACCEPT"]
+        commands += [shell("iptables", "-w", *words)] if o.version in (0, 4) else []
+        if o.version in (0, 6):
+            missing = "true" if verb in ("-C", "-I") else "false"
+            six = shell("ip6tables", "-w", *words)
+            commands.append(f"if command -v ip6tables >/dev/null; then {six}; else {missing}; fi")
     return commands
 
 
@@ -201,19 +263,61 @@ def _nft_comment(o: Opening) -> str:
     return f'comment "kubexm {o.ports("-")}/{o.protocol} {o.source or "any"}"'
 
 
-def _nft_chains() -> str:
-    """Family, table and name of each chain that filters what comes in."""
+def _nft_chains(hook: str = "input") -> str:
+    """Family, table and name of each chain that filters what comes in, or is forwarded."""
     return (
         r"nft list chains | sed -n -e 's/^table \([a-z0-9]*\) \([^ ]*\) {/T \1 \2/p' "
-        r"-e 's/^[[:space:]]*chain \([^ ]*\) {/C \1/p' -e 's/.*type filter hook input.*/H/p' | "
+        r"-e 's/^[[:space:]]*chain \([^ ]*\) {/C \1/p' "
+        rf"-e 's/.*type filter hook {hook}.*/H/p' | "
         r"while read -r k a b; do case $k in T) f=$a t=$b ;; C) c=$a ;; "
         r'H) case $f in ip|ip6|inet) printf "%s %s %s\n" "$f" "$t" "$c" ;; esac ;; esac; done'
     )
 
 
 def _each_nft(o: Opening) -> str:
-    source = f"ip{'6' if o.version == 6 else ''} saddr {o.source} " if o.source else ""
-    rule = shell(*f"{source}{o.protocol} dport {o.ports('-')} accept".split(), *_nft_comment(o).split(" ", 1))
+    family = f"ip{'6' if o.version == 6 else ''}"
+    source = f"{family} saddr {o.source} " if o.source else ""
+    if o.port:
+        rules = [("input", f"{source}{o.protocol} dport {o.ports('-')}")]
+    else:
+        rules = [("input", source), ("forward", source), ("forward", f"{family} daddr {o.source}")]
     fits = {4: "ip|inet", 6: "ip6|inet", 0: "ip|ip6|inet"}[o.version]
-    insert = f'case $f in {fits}) nft insert rule "$f" "$t" "$c" {rule} ;; esac'
-    return f"{_nft_chains()} | while read -r f t c; do {insert}; done"
+    commands = []
+    for hook, match in rules:
+        rule = shell(*match.split(), "accept", *_nft_comment(o).split(" ", 1))
+        insert = f'case $f in {fits}) nft insert rule "$f" "$t" "$c" {rule} ;; esac'
+        commands.append(f"{_nft_chains(hook)} | while read -r f t c; do {insert}; done")
+    return " && ".join(commands)
+
+
+def _close_all(kind: str) -> str:
+    """Takes every rule of ours away, also those of openings that are not wanted any more."""
+    if kind == "iptables":
+        find = "$p -w -S $c 2>/dev/null | grep -e '--comment kubexm -j ACCEPT' | sed 's/^-A/-D/'"
+        return (
+            f"for p in iptables ip6tables; do for c in INPUT FORWARD; do {find} | "
+            "while read -r r; do $p -w $r; done; done; done"
+        )
+    find = """nft -a list chain "$f" "$t" "$c" | grep -F 'comment "kubexm ' | sed 's/.*# handle //'"""
+    drop = f'{find} | while read -r h; do nft delete rule "$f" "$t" "$c" handle "$h"; done'
+    return "; ".join(f"{_nft_chains(hook)} | while read -r f t c; do {drop}; done" for hook in ("input", "forward"))
+
+
+def _present(kind: str) -> str:
+    """A firewall that was switched off or removed since has nothing to close."""
+    program = {"firewalld": "firewall-cmd"}.get(kind, kind)
+    return f"command -v {program} >/dev/null"
+
+
+def _name(kind: str, o: Opening) -> str:
+    return f"{kind} {o.protocol} {o.port} {o.to or '-'} {o.source or '-'}"
+
+
+def _parsed(name: str) -> tuple[str, Opening]:
+    kind, protocol, port, to, source = name.split(" ")
+    return kind, Opening(
+        port=int(port),
+        to=None if to == "-" else int(to),
+        protocol=protocol,
+        source="" if source == "-" else source,
+    )

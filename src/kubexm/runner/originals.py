@@ -20,7 +20,7 @@ from kubexm.runner.base import Operations, library, posix
 
 __all__ = ["Original", "Originals", "Outcome", "Restored"]
 
-_KINDS = ("unit", "file", "sysctl", "swap", "user", "group")
+_KINDS = ("unit", "file", "sysctl", "hostname", "selinux", "swap", "user", "group")
 _LIST = """for e in {root}/*/*; do
   if [ -d "$e" ] && IFS= read -r n <"$e/name" && IFS= read -r s <"$e/state"; then
     k=${{e%/*}}; printf '%s\\t%s\\t%s\\n' "${{k##*/}}" "$s" "$n"
@@ -84,10 +84,15 @@ class Originals(Operations):
         self._checked(await self._change(script, f"keep how {', '.join(map(str, paths))} is"))
 
     async def restore(
-        self, *, kinds: Sequence[str] = _KINDS, under: PurePosixPath | None = None
+        self,
+        *,
+        kinds: Sequence[str] = _KINDS,
+        under: PurePosixPath | None = None,
+        leave: Sequence[str] = (),
     ) -> tuple[Restored, ...]:
         """Puts everything of these kinds back, except what somebody else changed since.
 
+        Units named in `leave`, and files at or below a path in it, stay as they are, and what was kept of them too.
         Packages are removed by `packages`, after this: their files cannot be put back once they are gone.
         """
         root = shell(self._under(under))
@@ -101,13 +106,17 @@ class Originals(Operations):
             steps.append(systemd.format(f"systemctl daemon-reload; kx_restore_units {root} up"))
         if "sysctl" in kinds:
             steps.append(f"kx_restore_sysctls {root} /proc/sys")
+        if "hostname" in kinds:
+            steps.append(f"kx_restore_hostname {root}")
+        if "selinux" in kinds:
+            steps.append(f"kx_restore_selinux {root}")
         if "swap" in kinds:
             steps.append(f"kx_restore_swap {root}")
         if "user" in kinds:
             steps.append(f"kx_restore_accounts {root} user passwd")
         if "group" in kinds:
             steps.append(f"kx_restore_accounts {root} group group")
-        result = await self._change(self._library() + "\n".join([*steps, ":"]), "restore originals", long=True)
+        result = await self._change(self._library(leave) + "\n".join([*steps, ":"]), "restore originals", long=True)
         return _outcomes(self._checked(result))
 
     async def restore_path(self, path: PurePosixPath | str, *, under: PurePosixPath | None = None) -> Restored:
@@ -127,8 +136,21 @@ class Originals(Operations):
     def _under(self, under: PurePosixPath | None) -> PurePosixPath:
         return posix(under) if under is not None else self.state / "originals"
 
-    def _library(self) -> str:
-        return library("sum") + library("originals") + library("paths") + library("restore")
+    def _library(self, leave: Sequence[str] = ()) -> str:
+        parts = ("sum", "originals", "paths", "naming", "restore")
+        return "".join(map(library, parts)) + _left(leave)
+
+
+def _left(names: Sequence[str]) -> str:
+    """The shell function that tells what is to stay: a unit, a path with all below, and the directories it is in."""
+    patterns = []
+    for name in names:
+        patterns.append(shell(name))
+        if name.startswith("/"):
+            patterns.append(f"{shell(posix(name))}/*")
+            patterns += [shell(parent) for parent in posix(name).parents if str(parent) != "/"]
+    test = f"case $1 in {'|'.join(dict.fromkeys(patterns))}) return 0 ;; esac; " if patterns else ""
+    return f"kx_left() {{ {test}return 1; }}\n"
 
 
 def _outcomes(result: CommandResult) -> tuple[Restored, ...]:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from kubexm.connector.base import Connector
 from kubexm.runner.archives import Archives
 from kubexm.runner.base import STATE
+from kubexm.runner.baseline import Baseline
 from kubexm.runner.clock import TimeSync
 from kubexm.runner.command import Commands
 from kubexm.runner.directories import Directories
@@ -19,12 +20,14 @@ from kubexm.runner.lease import Leases
 from kubexm.runner.marker import Marker
 from kubexm.runner.modules import Modules
 from kubexm.runner.mounts import Mounts
+from kubexm.runner.naming import Naming
 from kubexm.runner.originals import Originals
 from kubexm.runner.packages import Packages
 from kubexm.runner.placed import Placed
 from kubexm.runner.ports import Ports
 from kubexm.runner.power import Power
 from kubexm.runner.processes import Processes
+from kubexm.runner.selinux import Selinux
 from kubexm.runner.services import Services
 from kubexm.runner.swap import Swap
 from kubexm.runner.sysctl import Sysctl
@@ -95,6 +98,14 @@ class Runner:
         """Entries in /etc/hosts."""
         return HostsFile(connector, facts, state=self.state)
 
+    def naming(self, connector: Connector, facts: Facts) -> Naming:
+        """The host's own name."""
+        return Naming(connector, facts, state=self.state)
+
+    def selinux(self, connector: Connector, facts: Facts) -> Selinux:
+        """SELinux."""
+        return Selinux(connector, facts, state=self.state)
+
     def time(self, connector: Connector, facts: Facts) -> TimeSync:
         """Time synchronisation and time zone."""
         return TimeSync(connector, facts, state=self.state)
@@ -122,6 +133,10 @@ class Runner:
     def originals(self, connector: Connector, facts: Facts) -> Originals:
         """How things were before kubexm changed them."""
         return Originals(connector, facts, state=self.state)
+
+    def baseline(self, connector: Connector, facts: Facts) -> Baseline:
+        """How the host was where the cluster's own programs write."""
+        return Baseline(connector, facts, state=self.state)
 
     def marker(self, connector: Connector, facts: Facts) -> Marker:
         """Which cluster the host belongs to."""

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from kubexm.connector.base import shell
 from kubexm.runner.base import Operations
 
-__all__ = ["Sysctl"]
+__all__ = ["Sysctl", "parameter_path"]
 
 _KEY = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")
 _DIRECTORY = PurePosixPath("/etc/sysctl.d")
@@ -54,7 +54,7 @@ class Sysctl(Operations):
         What was under this name before and is not any more stays as it is until the next boot.
         """
         content = _content(values).encode()
-        paths = {key: _path(key) for key in values}
+        paths = {key: parameter_path(key) for key in values}
         missing = "\n".join(
             f"[ -e /proc/sys/{shell(p)} ] || kx_die 'no such kernel parameter:' {shell(k)}" for k, p in paths.items()
         )
@@ -75,7 +75,7 @@ class Sysctl(Operations):
         return "changed" in self._checked(result, hint=hint).text.split("\n")
 
     async def _look(self, keys: list[str], name: str | None) -> tuple[dict[str, str | None], str | None]:
-        reads = [f"kx_v {shell(_path(key))}" for key in keys]
+        reads = [f"kx_v {shell(parameter_path(key))}" for key in keys]
         file = shell(_file(name)) if name is not None else ""
         script = (
             'kx_v() { if v=$(cat -- "/proc/sys/$1" 2>/dev/null); then printf "=%s\\0" "$v"; else printf "\\0"; fi; }\n'
@@ -101,7 +101,8 @@ def _content(values: Mapping[str, str | int]) -> str:
     return "\n".join(["# Managed by kubexm.", *lines, ""])
 
 
-def _path(key: str) -> str:
+def parameter_path(key: str) -> str:
+    """Where a parameter is below /proc/sys."""
     if not _KEY.match(key) or ".." in key.split("/"):
         raise ValueError(f"not a kernel parameter: {key}")
     return key if "/" in key else key.replace(".", "/")

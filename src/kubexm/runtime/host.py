@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kubexm.connector import Connector, Host
 from kubexm.runner import (
     Archives,
+    Baseline,
     Commands,
     Directories,
     Facts,
@@ -17,6 +18,7 @@ from kubexm.runner import (
     Marker,
     Modules,
     Mounts,
+    Naming,
     Originals,
     Packages,
     Placed,
@@ -24,6 +26,7 @@ from kubexm.runner import (
     Power,
     Processes,
     Runner,
+    Selinux,
     Services,
     Swap,
     Sysctl,
@@ -113,6 +116,16 @@ class HostRuntime:
         return self.runner.hosts_file(self.connector, self.facts)
 
     @property
+    def naming(self) -> Naming:
+        """The host's own name."""
+        return self.runner.naming(self.connector, self.facts)
+
+    @property
+    def selinux(self) -> Selinux:
+        """SELinux."""
+        return self.runner.selinux(self.connector, self.facts)
+
+    @property
     def time(self) -> TimeSync:
         """The clock and who keeps it right."""
         return self.runner.time(self.connector, self.facts)
@@ -146,6 +159,11 @@ class HostRuntime:
     def originals(self) -> Originals:
         """How things were before kubexm changed them."""
         return self.runner.originals(self.connector, self.facts)
+
+    @property
+    def baseline(self) -> Baseline:
+        """How the host was where the cluster's own programs write."""
+        return self.runner.baseline(self.connector, self.facts)
 
     @property
     def marker(self) -> Marker:

@@ -151,3 +151,16 @@ async def test_originals_are_nobody_else_s_business(sandbox: Any, files: Files) 
     sandbox.sh("echo secret >/scratch/x && chmod 600 /scratch/x")
     await files.write(W / "x", "x")
     assert sandbox.sh("stat -c %a /var/lib/kubexm/originals").strip() == "700"
+
+
+async def test_what_is_to_be_left_stays_and_can_be_put_back_later(
+    sandbox: Any, files: Files, originals: Originals
+) -> None:
+    before = tree(sandbox)
+    await files.write(W / "runtime/config", "ours")
+    await files.write(W / "other/config", "ours")
+    restored = outcomes(await originals.restore(kinds=["file"], leave=[str(W / "runtime")]))
+    assert set(restored) == {"/scratch/other", "/scratch/other/config"}
+    assert sandbox.sh("cat /scratch/runtime/config") == "ours"
+    await originals.restore(kinds=["file"])
+    assert tree(sandbox) == before

@@ -65,5 +65,6 @@ kx_forget() {
     exit 45
   fi
   rm -f -- "$1" "$1.lock"
+  rmdir -- "${1%/*}" 2>/dev/null || :
   kx_tell
 }

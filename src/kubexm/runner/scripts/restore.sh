@@ -1,5 +1,6 @@
 # Puts things back as they were. Needs originals.sh and paths.sh; every outcome is one line: WHAT<TAB>KIND<TAB>NAME,
 # where WHAT is restored, unchanged (it was so already), kept (somebody else changed it since) or failed.
+# The caller defines kx_left NAME: true for files and units that are to stay as they are.
 
 kx_said() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
 
@@ -9,8 +10,8 @@ kx_done() {
   kx_said "$1" "$2" "$3"
 }
 
-# kx_ours ENTRY STATE: true if kubexm itself made this state.
-kx_ours() { grep -qxF -e "$2" -- "$1/wrote" 2>/dev/null; }
+# kx_ours ENTRY STATE: true if kubexm itself made this state; "*" among those it made stands for any.
+kx_ours() { grep -qxF -e "$2" -e '*' -- "$1/wrote" 2>/dev/null; }
 
 kx_restore_dir() {
   case $r_now in
@@ -63,7 +64,7 @@ kx_is_dir() { IFS= read -r r_was <"$1/state" && case $r_was in dir*) return 0 ;;
 # kx_restore_files ROOT: directories that were there come back first, from the top; all else goes from the bottom up.
 kx_restore_files() {
   for r_e in "$1"/file/*; do
-    if [ -d "$r_e" ]; then IFS= read -r r_p <"$r_e/name" && printf '%s\t%s\n' "$r_p" "$r_e"; fi
+    if [ -d "$r_e" ] && IFS= read -r r_p <"$r_e/name" && ! kx_left "$r_p"; then printf '%s\t%s\n' "$r_p" "$r_e"; fi
   done | LC_ALL=C sort >"$1/.order"
   r_tab=$(printf '\t')
   while IFS="$r_tab" read -r r_p r_e; do
@@ -94,6 +95,7 @@ kx_restore_units() {
   for r_e in "$1"/unit/*; do
     if ! [ -d "$r_e" ]; then continue; fi
     IFS= read -r r_p <"$r_e/name" && read -r r_was r_up <"$r_e/state" || continue
+    if kx_left "$r_p"; then continue; fi
     r_now=$(systemctl is-enabled -- "$r_p" 2>/dev/null | head -n 1)
     if [ "$2" = down ]; then
       rm -f -- "$r_e/going"
@@ -116,7 +118,10 @@ kx_restore_units() {
       enabled) systemctl unmask --quiet -- "$r_p"; systemctl enable --quiet -- "$r_p" || r_ok=failed ;;
       disabled|static|indirect|alias) if [ "$r_now" = masked ]; then systemctl unmask --quiet -- "$r_p" || r_ok=failed; fi ;;
     esac
-    case $r_up in active|activating|reloading) systemctl start -- "$r_p" || r_ok=failed ;; esac
+    # What kubexm started from settings of its own has to read the old ones again.
+    r_verb=start
+    if [ -e "${1%/*}/stamps/$r_p" ]; then r_verb=restart; fi
+    case $r_up in active|activating|reloading) systemctl "$r_verb" -- "$r_p" || r_ok=failed ;; esac
     if [ "$r_ok" = failed ]; then kx_said failed unit "$r_p"; else kx_done restored unit "$r_p" "$r_e"; fi
   done
 }
@@ -130,6 +135,29 @@ kx_restore_accounts() {
     elif "${2}del" "$r_p"; then kx_done restored "$2" "$r_p" "$r_e"
     else kx_said failed "$2" "$r_p"; fi
   done
+}
+
+# kx_restore_hostname ROOT: the kernel's own idea of the name; the file is put back with the files.
+kx_restore_hostname() {
+  r_e=$1/hostname/kernel
+  if ! [ -d "$r_e" ]; then return 0; fi
+  IFS= read -r r_was <"$r_e/state" || { kx_said failed hostname kernel; return 0; }
+  r_now=$(uname -n)
+  if [ "$r_now" = "$r_was" ]; then kx_done unchanged hostname kernel "$r_e"
+  elif ! kx_ours "$r_e" "$r_now"; then kx_said kept hostname kernel
+  elif kx_name "$r_was"; then kx_done restored hostname kernel "$r_e"
+  else kx_said failed hostname kernel; fi
+}
+
+# kx_restore_selinux ROOT: whether it enforces, now; /etc/selinux/config is put back with the files.
+kx_restore_selinux() {
+  r_e=$1/selinux/mode
+  if ! [ -d "$r_e" ]; then return 0; fi
+  if ! [ -e /sys/fs/selinux/enforce ]; then kx_done unchanged selinux mode "$r_e"; return 0; fi
+  read -r r_now </sys/fs/selinux/enforce
+  if [ "$r_now" = 1 ]; then kx_done unchanged selinux mode "$r_e"
+  elif setenforce 1; then kx_done restored selinux mode "$r_e"
+  else kx_said failed selinux mode; fi
 }
 
 # kx_restore_swap ROOT: after /etc/fstab and the units are back.
