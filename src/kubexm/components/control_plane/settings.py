@@ -36,14 +36,19 @@ class SettingsFile:
     path: PurePosixPath
     content: str | SecretRef
     program: str
-    mode: int = 0o600
+    mode: int = 0o644
+    """Only what is secret is hidden: a plan shows what an edit changes in the others."""
 
 
 def settings_files(cluster: Cluster) -> tuple[SettingsFile, ...]:
     """Every file the arguments of this cluster's control plane name, apart from certificates and kubeconfigs."""
     found = [
         SettingsFile(
-            name="encryption", path=ENCRYPTION, content=SecretRef("encryption-config"), program="kube-apiserver"
+            name="encryption",
+            path=ENCRYPTION,
+            content=SecretRef("encryption-config"),
+            program="kube-apiserver",
+            mode=0o600,
         ),
         SettingsFile(
             name="admission", path=ADMISSION, content=yaml_text(_admission(cluster)), program="kube-apiserver"
