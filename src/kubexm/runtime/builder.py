@@ -181,6 +181,7 @@ class RuntimeBuilder:
             assets=AssetShelf(cluster),
             ignore_errors=ignore,
             offline=offline,
+            base_dir=self._loaded.source.directory,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubexm.apis.v1alpha1 import Cluster
@@ -53,6 +54,8 @@ class Context:
     """Every node is optional: failures are reported, and what can go on goes on."""
     offline: bool = False
     """No host was asked: plans stand on assumed facts."""
+    base_dir: Path = field(default_factory=Path)
+    """Where relative paths of the user's file start: the directory it is in."""
 
     def pipeline_context(self) -> PipelineContext:
         """The view for pipelines."""

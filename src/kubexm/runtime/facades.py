@@ -92,6 +92,10 @@ class TaskContext(ModuleContext):
         """The cluster's directory on the control node, for planning local paths."""
         return str(self._context.work_dir.path)
 
+    def local_path(self, written: str) -> str:
+        """A path as it stands in the user's file, as an absolute path on this machine."""
+        return str((self._context.base_dir / Path(written).expanduser()).absolute())
+
 
 class StepContext:
     """What a step acts with: its host, the values others produced, secrets by name. Nothing of the plan."""
