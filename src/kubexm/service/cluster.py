@@ -6,95 +6,29 @@ Puts the layers together: file → context → plan → lease → engine → res
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from kubexm import __version__, config
 from kubexm.apis.v1alpha1 import Cluster, guarded
 from kubexm.config import Loaded
 from kubexm.connector import Command, CommandResult
-from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
-from kubexm.errors import HostError, JournalError, KubexmError, StalePlanError, UsageError
+from kubexm.engine import Cancellation
+from kubexm.errors import HostError, JournalError, StalePlanError, UsageError
 from kubexm.events import Observer
 from kubexm.pipeline import Pipeline, pipeline_named
-from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunStatus, SavedPlan, changed_paths
-from kubexm.runner import Facts
-from kubexm.runtime import ClusterLease, Context, HostRuntime, RuntimeBuilder, WorkDir, new_run_id
-from kubexm.service.run_files import RunFiles, RunInfo, RunRequest
+from kubexm.plan import GraphExecutionResult, SavedPlan, changed_paths
+from kubexm.runtime import Context, RuntimeBuilder, WorkDir
+from kubexm.service.execution import Execution
+from kubexm.service.reports import CommandReport, FactsReport, Planned, ServiceOptions
+from kubexm.service.run_files import RunFiles, RunInfo
 from kubexm.service.selection import choose_hosts, choose_nodes
 from kubexm.service.stocking import stocked, stocked_for
 from kubexm.store import StepLog
 
-__all__ = ["ClusterService", "CommandReport", "FactsReport", "PlanObserver", "Planned", "ServiceOptions"]
-
-
-@runtime_checkable
-class PlanObserver(Protocol):
-    """An observer that also wants to see the plan before its first event, to know what is to come."""
-
-    def planned(self, graph: ExecutionGraph) -> None:
-        """Called once, before anything happens on a host."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceOptions:
-    """What holds for everything one service does."""
-
-    accept_new_host_keys: bool = False
-    ask: Callable[[str], str] | None = None
-    """Asks the person at the terminal for a secret; None where there is nobody."""
-    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
-    parallel: int | None = None
-    ignore_errors: bool | None = None
-    work_dir: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FactsReport:
-    """What hosts told about themselves, and who did not answer."""
-
-    facts: dict[str, Facts]
-    unreached: dict[str, HostError]
-
-
-@dataclass(frozen=True, slots=True)
-class CommandReport:
-    """What a command did on each host, and who did not answer."""
-
-    results: dict[str, CommandResult]
-    failed: dict[str, HostError]
-
-    @property
-    def ok(self) -> bool:
-        """True if it exited with 0 everywhere."""
-        return not self.failed and all(result.ok for result in self.results.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A plan and what it was made from."""
-
-    saved: SavedPlan
-    unreached: dict[str, HostError]
-
-    @property
-    def graph(self) -> ExecutionGraph:
-        """The plan itself."""
-        return self.saved.graph
-
-    @property
-    def offline(self) -> bool:
-        """True if it stands on assumed facts."""
-        return self.saved.offline
-
-    def save(self, path: Path) -> None:
-        """Writes it to a file for `apply`."""
-        self.saved.save(path)
+__all__ = ["ClusterService"]
 
 
 class ClusterService:
@@ -216,9 +150,10 @@ class ClusterService:
         rollback: bool = False,
         observers: Sequence[Observer] = (),
         cancellation: Cancellation | None = None,
+        run: str = "",
         **pipeline_options: Any,
     ) -> GraphExecutionResult:
-        """Plans and executes a pipeline."""
+        """Plans and executes a pipeline. `run` is the id of the run, if it must have a certain one."""
         made = pipeline_named(pipeline, **pipeline_options)
         builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
         ctx = await builder.build()
@@ -226,7 +161,8 @@ class ClusterService:
             if made.needs_assets:
                 ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=True)
             plan = self._planned(ctx, builder.loaded, made, only, skip)
-            return await self._execute_new(ctx, plan, dry_run, rollback, observers, cancellation)
+            work = self._execution(ctx, rollback, observers, cancellation)
+            return await work.begin(ctx, plan, dry_run=dry_run, run=run)
         finally:
             await ctx.close()
 
@@ -239,6 +175,7 @@ class ClusterService:
         rollback: bool = False,
         observers: Sequence[Observer] = (),
         cancellation: Cancellation | None = None,
+        run: str = "",
     ) -> GraphExecutionResult:
         """Executes a saved plan exactly, or refuses because something it was made from has changed."""
         plan = _loaded_plan(saved, file)
@@ -248,7 +185,8 @@ class ClusterService:
             ctx = await stocked_for(ctx, loaded, self._options.ask, plan.graph)
             facts = {name: runtime.facts for name, runtime in ctx.host_runtimes.items()}
             plan.check(guarded(ctx.cluster), facts)
-            return await self._execute_new(ctx, plan, dry_run, rollback, observers, cancellation)
+            work = self._execution(ctx, rollback, observers, cancellation)
+            return await work.begin(ctx, plan, dry_run=dry_run, run=run)
         finally:
             await ctx.close()
 
@@ -283,119 +221,11 @@ class ClusterService:
                     + "\n".join(f"  {line}" for line in changed),
                     hint=f"run `kubexm {request.pipeline}` again instead: that is always safe",
                 )
-            stop, graph = cancellation or Cancellation(), files.graph()
+            graph = files.graph()
             ctx = await stocked_for(ctx, loaded, self._options.ask, graph)
-            with files.held():  # before the lease, which a second process of the same run would take over
-                async with self._leased(ctx, request, stop):
-                    journal, events = Journal.reopen(files.journal)
-                    return await self._execute(
-                        ctx, files, journal, request, graph, rollback, observers, stop, Prior.of(events)
-                    )
+            return await self._execution(ctx, rollback, observers, cancellation).go_on(ctx, files, request, graph)
         finally:
             await ctx.close()
-
-    async def _execute_new(
-        self,
-        ctx: Context,
-        plan: SavedPlan,
-        dry_run: bool,
-        rollback: bool,
-        observers: Sequence[Observer],
-        cancellation: Cancellation | None,
-    ) -> GraphExecutionResult:
-        request = RunRequest(
-            id=new_run_id(),
-            cluster=plan.cluster,
-            pipeline=plan.pipeline,
-            file=plan.file,
-            dry_run=dry_run,
-            changes=plan.changes,
-            config=plan.config,
-        )
-        stop = cancellation or Cancellation()
-        async with self._leased(ctx, request, stop):
-            files = RunFiles.create(ctx.work_dir.run(request.id), request, plan.graph)
-            with files.held():
-                journal = Journal.create(files.journal)
-                return await self._execute(ctx, files, journal, request, plan.graph, rollback, observers, stop, None)
-
-    @asynccontextmanager
-    async def _leased(self, ctx: Context, request: RunRequest, stop: Cancellation) -> AsyncIterator[None]:
-        """Within, nobody else changes the cluster; if somebody takes over all the same, the run is stopped at once."""
-
-        def lost(error: KubexmError) -> None:
-            ctx.logger.error("%s", error.message)
-            stop.cancel()
-            stop.cancel()
-
-        lease = ClusterLease(ctx, request.id, lost)
-        if request.changes and not request.dry_run:
-            await lease.acquire()
-        try:
-            yield
-        finally:
-            await lease.release()
-
-    async def _execute(
-        self,
-        ctx: Context,
-        files: RunFiles,
-        journal: Journal,
-        request: RunRequest,
-        graph: ExecutionGraph,
-        rollback: bool,
-        observers: Sequence[Observer],
-        stop: Cancellation,
-        prior: Prior | None,
-    ) -> GraphExecutionResult:
-        options = RunOptions(
-            run=request.id,
-            journal=journal,
-            dry_run=request.dry_run,
-            prior=prior,
-            observers=tuple(observers),
-            logs=files.logs,
-            cancellation=stop,
-            rollback=rollback,
-        )
-        try:
-            self._show_plan(graph, observers)
-            result = await LocalEngine(parallel=self._parallel(ctx.cluster)).execute(ctx, graph, options)
-            if result.status is RunStatus.SUCCEEDED and result.changed and not request.dry_run:
-                await self._tidy_hosts(ctx, request.id)
-            return result
-        finally:
-            await journal.close()
-            self._write_timeline(files, graph)
-
-    def _write_timeline(self, files: RunFiles, graph: ExecutionGraph) -> None:
-        try:
-            files.write_timeline(graph)
-        except KubexmError as error:  # a full disk here must not spoil a run that is over
-            self._options.logger.warning("the timeline of this run is not written: %s", error.message)
-
-    async def _tidy_hosts(self, ctx: Context, run: str) -> None:
-        """A run that succeeded is neither resumed nor rolled back: hosts need not keep its receipts and snapshots."""
-
-        async def tidy(host: HostRuntime) -> None:
-            await host.originals.forget(under=host.runner.snapshots(run))
-            await host.connector.forget(f"{run}.")
-
-        hosts = [ctx.host_runtimes[host.name] for host in ctx.hosts if host.name in ctx.host_runtimes]
-        outcomes = await asyncio.gather(*(tidy(host) for host in hosts), return_exceptions=True)
-        for host, outcome in zip(hosts, outcomes, strict=True):
-            if isinstance(outcome, KubexmError):
-                ctx.logger.warning("%s: something of this run is left behind: %s", host.name, outcome.message)
-            elif isinstance(outcome, BaseException):
-                raise outcome
-
-    def _show_plan(self, graph: ExecutionGraph, observers: Sequence[Observer]) -> None:
-        for observer in observers:
-            if isinstance(observer, PlanObserver):
-                try:
-                    observer.planned(graph)
-                except Exception:  # an observer can never change or stop a run
-                    self._options.logger.exception("an observer failed to take in the plan")
 
     # Runs
 
@@ -473,6 +303,16 @@ class ClusterService:
             only_hosts=hosts,
             tolerate=tolerate,
             facts=facts,
+        )
+
+    def _execution(
+        self, ctx: Context, rollback: bool, observers: Sequence[Observer], cancellation: Cancellation | None
+    ) -> Execution:
+        return Execution(
+            parallel=self._parallel(ctx.cluster),
+            rollback=rollback,
+            observers=tuple(observers),
+            stop=cancellation or Cancellation(),
         )
 
     def _parallel(self, cluster: Cluster) -> int:

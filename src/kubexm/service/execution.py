@@ -1,0 +1,131 @@
+"""Carries out a graph: lease, run directory, journal, engine, and tidying up. Decides nothing about what is run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
+from kubexm.errors import KubexmError
+from kubexm.events import Observer
+from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunStatus, SavedPlan
+from kubexm.runtime import ClusterLease, Context, HostRuntime, new_run_id
+from kubexm.service.reports import PlanObserver
+from kubexm.service.run_files import RunFiles, RunRequest
+
+__all__ = ["Execution"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a graph is to be carried out."""
+
+    parallel: int
+    rollback: bool = False
+    observers: tuple[Observer, ...] = ()
+    stop: Cancellation = field(default_factory=Cancellation)
+
+    async def begin(self, ctx: Context, plan: SavedPlan, *, dry_run: bool, run: str = "") -> GraphExecutionResult:
+        """A new run of this plan."""
+        request = RunRequest(
+            id=run or new_run_id(),
+            cluster=plan.cluster,
+            pipeline=plan.pipeline,
+            file=plan.file,
+            dry_run=dry_run,
+            changes=plan.changes,
+            config=plan.config,
+        )
+        async with self._leased(ctx, request):
+            files = RunFiles.create(ctx.work_dir.run(request.id), request, plan.graph)
+            with files.held():
+                journal = Journal.create(files.journal)
+                return await self._execute(ctx, files, journal, request, plan.graph, None)
+
+    async def go_on(
+        self, ctx: Context, files: RunFiles, request: RunRequest, graph: ExecutionGraph
+    ) -> GraphExecutionResult:
+        """The rest of a run that was begun earlier."""
+        with files.held():  # before the lease, which a second process of the same run would take over
+            async with self._leased(ctx, request):
+                journal, events = Journal.reopen(files.journal)
+                return await self._execute(ctx, files, journal, request, graph, Prior.of(events))
+
+    @asynccontextmanager
+    async def _leased(self, ctx: Context, request: RunRequest) -> AsyncIterator[None]:
+        """Within, nobody else changes the cluster; if somebody takes over all the same, the run is stopped at once."""
+
+        def lost(error: KubexmError) -> None:
+            ctx.logger.error("%s", error.message)
+            self.stop.cancel()
+            self.stop.cancel()
+
+        lease = ClusterLease(ctx, request.id, lost)
+        if request.changes and not request.dry_run:
+            await lease.acquire()
+        try:
+            yield
+        finally:
+            await lease.release()
+
+    async def _execute(
+        self,
+        ctx: Context,
+        files: RunFiles,
+        journal: Journal,
+        request: RunRequest,
+        graph: ExecutionGraph,
+        prior: Prior | None,
+    ) -> GraphExecutionResult:
+        options = RunOptions(
+            run=request.id,
+            journal=journal,
+            dry_run=request.dry_run,
+            prior=prior,
+            observers=self.observers,
+            logs=files.logs,
+            cancellation=self.stop,
+            rollback=self.rollback,
+        )
+        try:
+            self._show_plan(ctx, graph)
+            result = await LocalEngine(parallel=self.parallel).execute(ctx, graph, options)
+            if result.status is RunStatus.SUCCEEDED and result.changed and not request.dry_run:
+                await _tidy_hosts(ctx, request.id)
+            return result
+        finally:
+            await journal.close()
+            _write_timeline(ctx, files, graph)
+
+    def _show_plan(self, ctx: Context, graph: ExecutionGraph) -> None:
+        for observer in self.observers:
+            if isinstance(observer, PlanObserver):
+                try:
+                    observer.planned(graph)
+                except Exception:  # an observer can never change or stop a run
+                    ctx.logger.exception("an observer failed to take in the plan")
+
+
+def _write_timeline(ctx: Context, files: RunFiles, graph: ExecutionGraph) -> None:
+    try:
+        files.write_timeline(graph)
+    except KubexmError as error:  # a full disk here must not spoil a run that is over
+        ctx.logger.warning("the timeline of this run is not written: %s", error.message)
+
+
+async def _tidy_hosts(ctx: Context, run: str) -> None:
+    """A run that succeeded is neither resumed nor rolled back: hosts need not keep its receipts and snapshots."""
+
+    async def tidy(host: HostRuntime) -> None:
+        await host.originals.forget(under=host.runner.snapshots(run))
+        await host.connector.forget(f"{run}.")
+
+    hosts = [ctx.host_runtimes[host.name] for host in ctx.hosts if host.name in ctx.host_runtimes]
+    outcomes = await asyncio.gather(*(tidy(host) for host in hosts), return_exceptions=True)
+    for host, outcome in zip(hosts, outcomes, strict=True):
+        if isinstance(outcome, KubexmError):
+            ctx.logger.warning("%s: something of this run is left behind: %s", host.name, outcome.message)
+        elif isinstance(outcome, BaseException):
+            raise outcome
