@@ -14,18 +14,21 @@ _RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 def on_calendar(schedule: str) -> tuple[str, ...]:
     """The calendar events of five cron fields.
 
-    Where day of month and weekday are both given, either will do for cron; systemd wants both, so these are two events.
+    Where day of month and weekday are both given and neither with a star, either will do for cron; systemd wants both,
+    so these are two events.
     """
+    fields = schedule.split()
     minute, hour, day, month, weekday = (
-        _values(field, low, high) for field, (low, high) in zip(schedule.split(), _RANGES, strict=True)
+        _values(field, low, high) for field, (low, high) in zip(fields, _RANGES, strict=True)
     )
     clock = f"{_listed(hour)}:{_listed(minute)}:00"
-    by_date = f"*-{_listed(month)}-{_listed(day)} {clock}"
+    date = f"*-{_listed(month)}-{_listed(day)}"
     if weekday is None:
-        return (by_date,)
+        return (f"{date} {clock}",)
     names = ",".join(_DAYS[number] for number in sorted(weekday, key=lambda number: number or 7))
-    by_weekday = f"{names} *-{_listed(month)}-* {clock}"
-    return (by_weekday,) if day is None else (by_date, by_weekday)
+    if fields[2].startswith("*") or fields[4].startswith("*"):
+        return (f"{names} {date} {clock}",)
+    return (f"{date} {clock}", f"{names} *-{_listed(month)}-* {clock}")
 
 
 def _values(field: str, low: int, high: int) -> tuple[int, ...] | None:
