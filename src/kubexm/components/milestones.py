@@ -18,14 +18,17 @@ __all__ = [
     "NODE_JOINED",
     "PKI_ISSUED",
     "RUNTIME_READY",
+    "RUNTIME_STARTED",
 ]
 
 PKI_ISSUED: Final = Milestone("PkiIssued")
 """The cluster's UID, every CA, certificate and kubeconfig is in the work directory."""
 HOST_READY: Final = Milestone("HostReady", per_host=True)
 """The operating system is prepared: packages, modules, sysctl, names, time. Every host."""
+RUNTIME_STARTED: Final = Milestone("RuntimeStarted", per_host=True)
+"""containerd runs, so that images can be imported; all else wants RUNTIME_READY. Every node of Kubernetes."""
 RUNTIME_READY: Final = Milestone("RuntimeReady", per_host=True)
-"""containerd answers. Every node of Kubernetes."""
+"""containerd answers over CRI; CNI plugins, crictl and registries' settings are in place. Every node."""
 IMAGES_PRESENT: Final = Milestone("ImagesPresent", per_host=True)
 """The images the roles of this node need are imported."""
 KUBELET_INSTALLED: Final = Milestone("KubeletInstalled", per_host=True)
