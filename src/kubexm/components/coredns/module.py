@@ -1,0 +1,37 @@
+"""Names inside the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubexm.components.api import ManifestsApplied, api_host
+from kubexm.components.assets import image
+from kubexm.components.coredns.manifests import coredns_objects
+from kubexm.components.documents import yaml_stream
+from kubexm.components.milestones import API_READY
+from kubexm.module import Module
+from kubexm.plan import ExecutionFragment
+from kubexm.runtime import ModuleContext, TaskContext
+from kubexm.task import FragmentBuilder, Task
+
+__all__ = ["ApplyCoreDns", "CoreDns"]
+
+
+class ApplyCoreDns(Task):
+    """Applies CoreDNS's objects."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """One node, on one control plane."""
+        objects = coredns_objects(ctx.cluster, image=image(ctx, "coredns"))
+        g = FragmentBuilder("coredns.apply")
+        step = ManifestsApplied(name="coredns", manifests=yaml_stream(objects))
+        g.add("manifests", step, on=api_host(ctx), needs=API_READY)
+        return g.build()
+
+
+class CoreDns(Module):
+    """Names inside the cluster."""
+
+    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
+        """One task."""
+        return (ApplyCoreDns(),)

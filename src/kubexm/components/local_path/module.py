@@ -1,0 +1,43 @@
+"""Volumes in a directory of the node a pod runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubexm.components.api import ManifestsApplied, api_host
+from kubexm.components.assets import image
+from kubexm.components.documents import yaml_stream
+from kubexm.components.local_path.manifests import local_path_objects
+from kubexm.components.milestones import API_READY
+from kubexm.module import Module
+from kubexm.plan import ExecutionFragment
+from kubexm.runtime import ModuleContext, TaskContext
+from kubexm.task import FragmentBuilder, Task
+
+__all__ = ["ApplyLocalPath", "LocalPath"]
+
+
+class ApplyLocalPath(Task):
+    """Applies the provisioner's objects, or takes away those of an earlier run where it is not wanted any more."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """One node, on one control plane."""
+        g = FragmentBuilder("local-path.apply")
+        g.add("manifests", self._step(ctx), on=api_host(ctx), needs=API_READY)
+        return g.build()
+
+    def _step(self, ctx: TaskContext) -> ManifestsApplied:
+        if not ctx.cluster.spec.storage.local_path.enabled:
+            return ManifestsApplied(name="local-path")
+        objects = local_path_objects(
+            ctx.cluster, image=image(ctx, "local-path-provisioner"), helper_image=image(ctx, "busybox")
+        )
+        return ManifestsApplied(name="local-path", manifests=yaml_stream(objects))
+
+
+class LocalPath(Module):
+    """Local volumes."""
+
+    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
+        """One task."""
+        return (ApplyLocalPath(),)
