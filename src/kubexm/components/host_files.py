@@ -42,9 +42,11 @@ def per_host_files(path: PurePosixPath, contents: Mapping[str, str], mode: int =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesPresent(Step):
-    """Files are there with the content meant for this host, and their modes; root owns them."""
+    """Files are there with the content meant for this host, and their modes."""
 
     files: tuple[HostFile, ...]
+    owner: str = "root"
+    group: str = "root"
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Compares all of them in one round trip; shows what differs, unless it is secret."""
@@ -59,7 +61,7 @@ class FilesPresent(Step):
     async def run(self, ctx: StepContext) -> None:
         """Writes those that are not as they should be, each whole or not at all."""
         wrong = [NewFile(path=file.path, content=_bytes(ctx, file), mode=file.mode) for file in await self._faults(ctx)]
-        await ctx.host.files.write_all(wrong, snapshot=snapshot(ctx))
+        await ctx.host.files.write_all(wrong, owner=self.owner, group=self.group, snapshot=snapshot(ctx))
 
     async def rollback(self, ctx: StepContext) -> None:
         """Puts back what was there before this run."""
@@ -96,7 +98,7 @@ class FilesPresent(Step):
         data, secret = _bytes(ctx, file), isinstance(file.content, SecretRef)
         digest = sha256_of(data)
         found = await look_at(ctx.host, file.path, sha256=digest, show=not secret, trusted=not secret)
-        faults = found.faults(sha256=digest, mode=file.mode, owner="root", group="root")
+        faults = found.faults(sha256=digest, mode=file.mode, owner=self.owner, group=self.group)
         known = found.kind == "absent" or found.content is not None
         diff = unified(file.path, found.content, data) if faults and known and not secret else ""
         return "; ".join(faults), diff
