@@ -85,7 +85,7 @@ class RunControlPlane(Task):
             ServiceRunning(unit=API_SERVER, inputs=inputs(ctx, API_SERVER)),
             on=hosts,
             after_same_host=[programs[API_SERVER], pki, settings],
-            needs=(HOST_READY, *((ETCD_QUORUM,) if ctx.cluster.spec.etcd.type == "kubexm" else ())),
+            needs=(HOST_READY, ETCD_QUORUM),
             weight=3.0,
         )
         ready = g.add(

@@ -207,11 +207,11 @@ def test_api_servers_differ_in_their_address_only(tmp_path: Path) -> None:
     assert "After=network-online.target etcd.service" in texts[0]
 
 
-def test_an_external_etcd_is_not_waited_for(tmp_path: Path) -> None:
+def test_an_external_etcd_is_used_where_the_file_says(tmp_path: Path) -> None:
     files = "caFile: /ca, certFile: /crt, keyFile: /key"
     more = f"{BINARY}\netcd: {{type: external, external: {{endpoints: ['https://10.9.9.9:2379'], {files}}}}}"
     graph = plan(tmp_path, cluster(more).replace('    etcd: ["cp[1:3]"]', "    etcd: []"))
-    assert "others.all.etcd" not in upstream(graph, "binary.run.api-server")
+    assert "others.all.etcd" in upstream(graph, "binary.run.api-server")
     text = next(str(file.content) for file in settings(graph).files if file.path.name == "kube-apiserver.service")
     assert "--etcd-servers=https://10.9.9.9:2379" in text
     assert "After=network-online.target\n" in text
