@@ -8,7 +8,8 @@ The node must come after PKI_ISSUED, as all that brings up a role does. Roles ar
 On the host it leaves /var/lib/kubexm/cluster.json; `host.marker.remove()` takes it away.
 """
 
+from kubexm.components.identity.found import FoundCluster, found_cluster
 from kubexm.components.identity.keys import CA_FINGERPRINT, CLUSTER_UID
 from kubexm.components.identity.steps import ClusterIdentified, HostMarked
 
-__all__ = ["CA_FINGERPRINT", "CLUSTER_UID", "ClusterIdentified", "HostMarked"]
+__all__ = ["CA_FINGERPRINT", "CLUSTER_UID", "ClusterIdentified", "FoundCluster", "HostMarked", "found_cluster"]

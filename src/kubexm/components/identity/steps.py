@@ -153,7 +153,8 @@ class HostMarked(Step):
                 hint="take it out of this file, or delete it from that cluster first; if another run made this cluster "
                 "meanwhile, use that one's work directory",
             )
-        if marker.ca_fingerprint and marker.ca_fingerprint != fingerprint:
+        # As long as nothing was brought up there, a CA that was lost may be made anew.
+        if marker.roles and marker.ca_fingerprint and marker.ca_fingerprint != fingerprint:
             raise StepError(
                 f"it was made with another CA ({marker.ca_fingerprint}) than the one in {ctx.work_dir} ({fingerprint})",
                 host=ctx.host.name,

@@ -22,8 +22,10 @@ from kubexm.components.pki.files import (
     paths,
     place_files,
 )
+from kubexm.components.pki.module import Pki
 
 __all__ = [
+    "Pki",
     "PkiFile",
     "PkiFilesPresent",
     "control_plane_files",

@@ -24,6 +24,7 @@ from kubexm.step.undo import restore, snapshot
 from kubexm.task import FragmentBuilder, NodeHandle
 
 __all__ = [
+    "ENCRYPTION_CONFIG",
     "ETCD_PKI",
     "KUBELET_PKI",
     "KUBERNETES",
@@ -42,6 +43,8 @@ KUBERNETES_PKI: Final = KUBERNETES / "pki"
 ETCD_PKI: Final = PurePosixPath("/etc/etcd/pki")
 """Of an etcd under systemd, whose hosts need not be nodes of Kubernetes."""
 KUBELET_PKI: Final = PurePosixPath("/var/lib/kubelet/pki")
+ENCRYPTION_CONFIG: Final = KUBERNETES / "config/encryption.yaml"
+"""Put there with the other settings of the API server; a lost work directory gets it back from there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ async def test_what_facts_say_costs_no_read(tmp_path: Path) -> None:
     [
         ({"uid": "other"}, "belongs to another cluster: test \\(other\\)"),
         ({"name": "prod"}, "belongs to another cluster: prod"),
-        ({"caFingerprint": "sha256:bb"}, "made with another CA"),
+        ({"caFingerprint": "sha256:bb", "roles": ["worker"]}, "made with another CA"),
     ],
 )
 async def test_another_clusters_host_is_never_touched(bench: Bench, changes: dict[str, object], message: str) -> None:
@@ -101,6 +101,12 @@ async def test_another_clusters_host_is_never_touched(bench: Bench, changes: dic
         await bench.run(HostMarked(cluster="test", role="etcd"))
     assert mark(bench) == before
     assert not any(command.changes for command in bench.connector.commands)
+
+
+async def test_a_ca_lost_before_anything_was_brought_up_is_replaced_on_the_mark(bench: Bench) -> None:
+    marked(bench, caFingerprint="sha256:bb")
+    await bench.reach(HostMarked(cluster="test"))
+    assert mark(bench)["caFingerprint"] == "sha256:aa"
 
 
 async def test_an_unreadable_mark_is_refused(bench: Bench) -> None:
