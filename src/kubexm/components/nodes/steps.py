@@ -1,0 +1,279 @@
+"""Steps about nodes: what is true of each, from the moment it joined until it is Ready."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubexm.cache import Key
+from kubexm.components.api import FIELD_MANAGER, Kubectl, list_of, pod_troubles
+from kubexm.components.nodes.state import NOTE, FoundNode, NodeSetting, find_nodes
+from kubexm.errors import StepError
+from kubexm.runtime import StepContext
+from kubexm.step import NOTHING, Check, Resources, Step, resources
+
+__all__ = ["NODE_UP", "NodeNetworked", "NodesReady", "NodesSet"]
+
+NODE_UP: Final = Key[bool]("node-up", per_host=True)
+"""The host joined and, if kubexm brings the network, has it: hosts that were lost on the way have no such value."""
+
+_CONF: Final = "/etc/cni/net.d"
+_SHOWN: Final = 3
+_LOOK: Final = f'for f in {_CONF}/*.conf {_CONF}/*.conflist; do [ -s "$f" ] && exit 0; done; exit 44\n'
+_AWAIT: Final = f"""n=0
+until for f in {_CONF}/*.conf {_CONF}/*.conflist; do [ -s "$f" ] && break; done; [ -s "$f" ]; do
+  n=$((n + 1)); [ "$n" -le {{tries}} ] || exit 44
+  sleep 0.2
+done
+"""
+_LAST_WORDS: Final = """for f in $(ls -t /var/log/pods/kube-flannel_*/*/*.log 2>/dev/null | head -n 2); do
+  echo "$(basename "$(dirname "$f")"): $(tail -n 2 "$f" | cut -c 40-300 | tr '\\n' ' ')"
+done
+journalctl -q --no-pager -o cat -u kubelet -n 200 2>/dev/null | grep -e '^E' | tail -n 2 | cut -c 1-300
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNetworked(Step):
+    """This node joined, and the network plugin has put its configuration in place, so that pods can start."""
+
+    network: bool = True
+    """False: the user brings the network, and nothing is waited for."""
+    patience: float = 300.0
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Looks for a configuration of a network."""
+        if not self.network or await ctx.host.command.succeeds(_LOOK):
+            return Check(True, values={NODE_UP: True})
+        return Check(False, reason=f"there is no network configuration in {_CONF} yet")
+
+    async def run(self, ctx: StepContext) -> None:
+        """Waits for it."""
+        script = _AWAIT.format(tries=round(self.patience * 5))
+        result = await ctx.host.command.read(
+            script, check=False, long=True, within=self.patience + 60, display="wait for the network configuration"
+        )
+        if not result.ok:
+            last = (await ctx.host.command.read(_LAST_WORDS, check=False, display="look at the last words")).text
+            raise StepError(
+                f"the network plugin put no configuration into {_CONF} within {self.patience:g} s"
+                + "".join(f"\n  {line}" for line in last.splitlines()),
+                host=ctx.host.name,
+                hint="`kubectl -n kube-flannel get pods -o wide` and `journalctl -u kubelet` on this host tell more",
+            )
+
+    def reads(self) -> Resources:
+        """The configurations of networks."""
+        return resources(f"file:{_CONF}/*") if self.network else NOTHING
+
+    def writes(self) -> Resources:
+        """Nothing: it waits."""
+        return NOTHING
+
+    def produces(self) -> tuple[Key[Any], ...]:
+        """That this host got here."""
+        return (NODE_UP,)
+
+    def describe(self) -> str:
+        """The state."""
+        return "node has its network" if self.network else "node joined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesSet(Step):
+    """Every node that came up has the labels and taints the file gives it, and none it gave it earlier."""
+
+    nodes: tuple[NodeSetting, ...]
+    patience: float = 120.0
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks for all nodes at once."""
+        found = await find_nodes(Kubectl(ctx.host))
+        if found is None:
+            return Check(False, reason="the API does not answer yet")
+        wanted = _came_up(ctx, self.nodes)
+        missing = [node.name for node in wanted if node.name not in found]
+        if missing:
+            return Check(False, reason=f"not registered yet: {_few(missing)}")
+        faults = {node.name: wrong for node in wanted if (wrong := found[node.name].faults(node))}
+        if not faults:
+            return Check(True)
+        lines = [f"{name}: {', '.join(wrong)}" for name, wrong in faults.items()]
+        return Check(
+            False, reason=_few(lines, "; "), diff="\n".join(_diff(found[n.name], n) for n in wanted if n.name in faults)
+        )
+
+    async def run(self, ctx: StepContext) -> None:
+        """Sets what differs: taints first, since the note that says which are ours comes with the labels."""
+        kubectl, wanted = Kubectl(ctx.host), _came_up(ctx, self.nodes)
+        found = await self._registered(ctx, kubectl, wanted)
+        wrong = [node for node in wanted if found[node.name].faults(node)]
+        await self._set_taints(kubectl, wrong, found)
+        documents = [_document(node, found[node.name]) for node in wrong]
+        if documents:
+            await kubectl.change(
+                *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts", "-f", "-"),
+                stdin=list_of(documents),
+                patience=self.patience,
+                display="set the labels of nodes",
+            )
+
+    async def _registered(
+        self, ctx: StepContext, kubectl: Kubectl, wanted: Sequence[NodeSetting]
+    ) -> Mapping[str, FoundNode]:
+        """All nodes, once those that came up are among them."""
+        until = time.monotonic() + self.patience
+        while True:
+            found = await find_nodes(kubectl, patience=self.patience) or {}
+            missing = [node.name for node in wanted if node.name not in found]
+            if not missing:
+                return found
+            if time.monotonic() > until:
+                raise StepError(
+                    f"not registered with the API after {self.patience:g} s: {_few(missing)}",
+                    host=ctx.host.name,
+                    hint=f"`journalctl -u kubelet` on {missing[0]} says why its kubelet cannot register",
+                )
+            await asyncio.sleep(0.5)
+
+    async def _set_taints(self, kubectl: Kubectl, nodes: Sequence[NodeSetting], found: Mapping[str, FoundNode]) -> None:
+        changes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for node in nodes:
+            now = found[node.name]
+            more = [taint for taint in node.taints if taint not in now.taints]
+            replaced = {_place(taint) for taint in more}
+            gone = [f"{_place(taint)}-" for taint in now.stale_taints(node) if _place(taint) not in replaced]
+            if more or gone:
+                changes[*more, *gone].append(node.name)
+        for words, names in changes.items():
+            await kubectl.change(
+                *("taint", "nodes", *names, *words, "--overwrite"),
+                patience=self.patience,
+                display="set taints of nodes",
+            )
+
+    def reads(self) -> Resources:
+        """The nodes."""
+        return resources("api:nodes")
+
+    def writes(self) -> Resources:
+        """The nodes."""
+        return resources("api:nodes")
+
+    def gathers(self) -> tuple[Key[Any], ...]:
+        """Which hosts came up."""
+        return (NODE_UP,)
+
+    def describe(self) -> str:
+        """The state."""
+        return f"labels and taints of {len(self.nodes)} node{'s' if len(self.nodes) != 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesReady(Step):
+    """Every node that came up is Ready, or at least registered where the user brings the network."""
+
+    nodes: tuple[str, ...]
+    network: bool = True
+    patience: float = 300.0
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks for all nodes at once."""
+        found = await find_nodes(Kubectl(ctx.host))
+        if found is None:
+            return Check(False, reason="the API does not answer yet")
+        waiting = self._waiting(ctx, found)
+        return Check(False, reason=f"not Ready yet: {_few(waiting)}") if waiting else Check(True)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Waits until they are."""
+        kubectl = Kubectl(ctx.host)
+        names = [name for name in self.nodes if name in ctx.values(NODE_UP)]
+        if self.network and names:
+            await kubectl.read(
+                *(
+                    "wait",
+                    "--for=condition=Ready",
+                    f"--timeout={self.patience:g}s",
+                    *(f"node/{name}" for name in names),
+                ),
+                patience=self.patience,
+                within=self.patience + 60,
+                long=True,
+                display="wait until all nodes are Ready",
+            )
+        found = await find_nodes(kubectl, patience=self.patience) or {}
+        waiting = self._waiting(ctx, found)
+        if waiting:
+            raise StepError(
+                f"not Ready after {self.patience:g} s: " + "; ".join(await self._reasons(kubectl, waiting, found)),
+                host=ctx.host.name,
+                hint=f"`kubectl describe node {waiting[0]}` and `journalctl -u kubelet` on it tell more",
+            )
+
+    async def _reasons(self, kubectl: Kubectl, waiting: Sequence[str], found: Mapping[str, FoundNode]) -> list[str]:
+        lines = []
+        for name in waiting[:_SHOWN]:
+            node = found.get(name)
+            lines.append(f"{name}: {node.message if node is not None else 'it is not registered'}")
+            lines += await pod_troubles(kubectl, "kube-flannel", "--field-selector", f"spec.nodeName={name}")
+        return [*lines, *([f"and {len(waiting) - _SHOWN} more"] if len(waiting) > _SHOWN else [])]
+
+    def _waiting(self, ctx: StepContext, found: Mapping[str, FoundNode]) -> list[str]:
+        came_up = ctx.values(NODE_UP)
+        ready = {name for name, node in found.items() if node.ready or not self.network}
+        return [name for name in self.nodes if name in came_up and name not in ready]
+
+    def reads(self) -> Resources:
+        """The nodes, whose states change by themselves."""
+        return resources("api:nodes")
+
+    def writes(self) -> Resources:
+        """Nothing: it waits."""
+        return NOTHING
+
+    def gathers(self) -> tuple[Key[Any], ...]:
+        """Which hosts came up."""
+        return (NODE_UP,)
+
+    def describe(self) -> str:
+        """The state."""
+        return f"{len(self.nodes)} node{'s' if len(self.nodes) != 1 else ''} Ready"
+
+
+def _came_up(ctx: StepContext, nodes: Sequence[NodeSetting]) -> list[NodeSetting]:
+    up = ctx.values(NODE_UP)
+    return [node for node in nodes if node.name in up]
+
+
+def _document(node: NodeSetting, found: FoundNode) -> dict[str, Any]:
+    """With its UID, so that a node that went in the meantime is not made anew."""
+    metadata = {"name": node.name, "uid": found.uid, "labels": dict(node.labels), "annotations": {NOTE: node.note}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+
+
+def _place(taint: str) -> str:
+    """What a taint is removed by: its key and effect."""
+    head, _, effect = taint.rpartition(":")
+    return f"{head.partition('=')[0]}:{effect}"
+
+
+def _diff(found: FoundNode, wanted: NodeSetting) -> str:
+    labels = [(key, value) for key, value in wanted.labels if found.labels.get(key) != value]
+    stale = sorted(found.noted("labels") - {key for key, _ in wanted.labels})
+    changed = [
+        f"-label {key}={found.labels[key]}" for key in (*stale, *(key for key, _ in labels)) if key in found.labels
+    ]
+    changed += [f"-taint {taint}" for taint in found.stale_taints(wanted)]
+    changed += [f"+label {key}={value}" for key, value in labels]
+    changed += [f"+taint {taint}" for taint in wanted.taints if taint not in found.taints]
+    return "\n".join((f"--- node {wanted.name} (now)", f"+++ node {wanted.name}", *changed)) if changed else ""
+
+
+def _few(names: Sequence[str], separator: str = ", ") -> str:
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return separator.join(names[:_SHOWN]) + rest
