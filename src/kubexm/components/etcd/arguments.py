@@ -70,7 +70,9 @@ def arguments(etcd: Etcd, *, version: str, name: str, address: str) -> dict[str,
         "logger": "zap",
         **_by_version(parse_version(version), etcd.extra_args),
     }
-    return {**{key: (value,) for key, value in ours.items()}, **_without_gates(etcd.extra_args)}
+    merged = {"feature-gates"} & ours.keys()
+    theirs = {key: values for key, values in etcd.extra_args.items() if key not in merged}
+    return {**{key: (value,) for key, value in ours.items()}, **theirs}
 
 
 def client_url(etcd: Etcd, address: str) -> str:
@@ -108,11 +110,6 @@ def _by_version(version: tuple[int, int, int], extra: Mapping[str, tuple[str, ..
         "experimental-watch-progress-notify-interval": _PROGRESS,
     }
     return found | ({"experimental-stop-grpc-service-on-defrag": "true"} if version >= (3, 5, 14) else {})
-
-
-def _without_gates(extra: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """What the user sets, gates apart: those are merged with ours."""
-    return {name: values for name, values in extra.items() if name != "feature-gates"}
 
 
 def _refuse_ours(extra: Mapping[str, tuple[str, ...]]) -> None:

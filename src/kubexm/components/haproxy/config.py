@@ -34,15 +34,12 @@ def configuration(backends: Sequence[tuple[str, str]], *, port: int, binds: Sequ
     listening = "\n".join(f"    bind {bind}" for bind in binds)
     servers = "\n".join(f"    server {name} {_at(address, port)}" for name, address in backends)
     return f"""{_HEADER}global
-    log stdout format raw daemon notice
-    maxconn 16000
     nbthread 2
     spread-checks 20
     hard-stop-after 12h
-    stats socket {_RUN}/admin.sock mode 600 level admin expose-fd listeners
+    stats socket {_RUN}/admin.sock mode 600 level admin
 
 defaults
-    log global
     mode tcp
     retries 3
     option redispatch 1
