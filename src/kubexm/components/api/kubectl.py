@@ -117,8 +117,9 @@ class Kubectl:
         )
 
     def _command(self, words: tuple[str, ...]) -> str:
-        options = ("--kubeconfig", ADMIN_CONF, "--cache-dir", CACHE, "--request-timeout", "20s")
-        return shell("kubectl", *options, *words)
+        # What waits is one long request.
+        limit = "0" if words[0] in ("wait", "rollout", "exec") else "20s"
+        return shell("kubectl", "--kubeconfig", ADMIN_CONF, "--cache-dir", CACHE, "--request-timeout", limit, *words)
 
 
 def _shown(words: tuple[str, ...], display: str) -> str:
