@@ -2,8 +2,7 @@
 
 `Kubelet` installs it everywhere and provides KUBELET_INSTALLED; a mode's modules start it and let nodes join:
 
-    ready = …                                                # /readyz on the first control plane
-    open_api(g, on=first, after=[ready])                     # provides API_READY and JOINING_OPEN
+    open_api(g, on=api_host(ctx), needs=SERVING)             # provides API_READY and JOINING_OPEN
     token = join_token(g, on=api_host(ctx))                  # runs only if some node needs it
     join_nodes(g, ctx, on=workers, token=token, needs=(…), provides=NODE_JOINED)
 

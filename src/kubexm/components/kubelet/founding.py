@@ -16,7 +16,7 @@ from kubexm.components.control_plane import admin_binding, joining_objects
 from kubexm.components.milestones import API_READY, JOINING_OPEN
 from kubexm.connector import Host
 from kubexm.connector.base import shell
-from kubexm.plan import Retry
+from kubexm.plan import Milestone, Retry
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.task import FragmentBuilder, NodeHandle
@@ -69,13 +69,13 @@ class FoundingObjectsApplied(Step):
         return "administrators and joining nodes have their rights"
 
 
-def open_api(g: FragmentBuilder, *, on: Host, after: Sequence[NodeHandle] = ()) -> NodeHandle:
-    """Adds the node that provides API_READY and JOINING_OPEN; `after` is what waits for /readyz on that host."""
+def open_api(g: FragmentBuilder, *, on: Host, needs: Milestone) -> NodeHandle:
+    """Adds the node that provides API_READY and JOINING_OPEN; `needs` says that the host's API server is ready."""
     return g.add(
         "open",
         FoundingObjectsApplied(),
         on=on,
-        after=after,
+        needs=needs,
         provides=(API_READY, JOINING_OPEN),
         retry=Retry(times=4, delay=0.5),
     )

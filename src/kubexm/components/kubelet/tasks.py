@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from kubexm.components.assets import place, stamp_of
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
@@ -28,7 +28,7 @@ from kubexm.components.kubelet.layout import (
     UNIT,
     UNIT_FILE,
 )
-from kubexm.components.milestones import KUBELET_INSTALLED
+from kubexm.components.milestones import JOINING_OPEN, KUBELET_INSTALLED
 from kubexm.components.pki import kubelet_files, place_files
 from kubexm.components.topology import nodes
 from kubexm.connector import Host
@@ -93,10 +93,8 @@ def join_nodes(
     *,
     on: Sequence[Host],
     token: NodeHandle,
-    needs: Sequence[Milestone] = (),
-    after: Sequence[NodeHandle] = (),
+    needs: Sequence[Milestone],
     provides: Milestone | Sequence[Milestone] = (),
-    **more: Any,
 ) -> NodeHandle:
     """Adds `admitted`, `kubelet` and `joined` for hosts whose kubelet asks the API for its certificate.
 
@@ -107,10 +105,10 @@ def join_nodes(
         "admitted",
         KubeletAdmitted(server=server, own_server=own),
         on=on,
-        after=[token, *after],
-        needs=(*needs, KUBELET_INSTALLED),
+        after=[token],
+        needs=(KUBELET_INSTALLED, JOINING_OPEN),
     )
-    started = g.add("kubelet", kubelet_running(), on=on, after_same_host=[admitted], **more)
+    started = g.add("kubelet", kubelet_running(), on=on, after_same_host=[admitted], needs=needs, weight=2.0)
     joined = NodeJoined(server=server, own_server=own)
     return g.add("joined", joined, on=on, after_same_host=[started], provides=provides, weight=3.0)
 

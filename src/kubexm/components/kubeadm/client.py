@@ -1,0 +1,79 @@
+"""The client certificate of a control plane's kubelet: signed on the host itself by kubeadm, as nobody else can yet.
+
+A kubelet must run before there is an API to ask for a certificate. From then on it renews its own like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kubexm.components.kubeadm.layout import CONFIG
+from kubexm.components.kubelet import kubelet_conf, look_at_credentials, read_resources
+from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF, UNIT
+from kubexm.connector.base import shell
+from kubexm.runtime import StepContext
+from kubexm.step import Check, Resources, Step, resources
+from kubexm.step.content import sha256_of
+from kubexm.step.undo import restore, snapshot
+
+__all__ = ["KubeletCertified"]
+
+# A kubelet that runs with credentials of no use is stopped: it reads them only when it starts.
+_SIGN: Final = f"""umask 077
+kx_dir=$(mktemp -d /run/kubexm.kubeadm.XXXXXX) || exit 1
+trap 'rm -rf -- "$kx_dir"' EXIT
+kubeadm init phase kubeconfig kubelet --config {shell(CONFIG)} --kubeconfig-dir "$kx_dir" >&2 || exit 1
+kx_part() {{ sed -n "s/^ *$1: *//p" "$kx_dir/kubelet.conf" | base64 -d; }}
+kx_pem={shell(CLIENT_CERTIFICATE.parent)}/kubelet-client-$(date +%Y-%m-%d-%H-%M-%S).pem
+( umask 022; mkdir -p -- {shell(CLIENT_CERTIFICATE.parent)} ) || exit 1
+{{ kx_part client-certificate-data && kx_part client-key-data; }} >"$kx_pem" || exit 1
+if [ "$(systemctl is-active kubelet)" != inactive ]; then systemctl stop kubelet || exit 1; fi
+ln -sfn -- "$kx_pem" {shell(CLIENT_CERTIFICATE)}.new && mv -fT -- {shell(CLIENT_CERTIFICATE)}.new {
+    shell(CLIENT_CERTIFICATE)
+} || exit 1
+rm -f -- {shell(BOOTSTRAP_CONF)}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletCertified(Step):
+    """The kubelet of a control plane has a client certificate of this cluster, and uses its own API server."""
+
+    server: str
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Compares kubelet.conf and reads the certificate, in one read."""
+        found = await look_at_credentials(ctx)
+        if found.fault:
+            return Check(False, reason=found.fault)
+        if found.conf != sha256_of(self._conf(ctx).encode()):
+            return Check(False, reason=f"kubelet.conf does not point at {self.server}")
+        return Check(True)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Has a certificate signed, unless just kubelet.conf is not as it should be; then writes that."""
+        if (await look_at_credentials(ctx)).fault:
+            await ctx.host.command.run(_SIGN, long=True, within=120, display="kubeadm init phase kubeconfig kubelet")
+        await ctx.host.files.write(KUBELET_CONF, self._conf(ctx), mode=0o600, snapshot=snapshot(ctx))
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """Puts back the kubeconfig that was there before this run."""
+        await restore(ctx, KUBELET_CONF)
+
+    def reads(self) -> Resources:
+        """The credentials."""
+        return read_resources()
+
+    def writes(self) -> Resources:
+        """The credentials, and the kubelet, which may have to be stopped."""
+        return resources(
+            f"file:{BOOTSTRAP_CONF}", f"file:{KUBELET_CONF}", f"file:{CLIENT_CERTIFICATE}", f"unit:{UNIT}.service"
+        )
+
+    def describe(self) -> str:
+        """The state."""
+        return "kubelet of a control plane certified"
+
+    def _conf(self, ctx: StepContext) -> str:
+        return kubelet_conf(ctx.host.name, self.server)

@@ -1,0 +1,209 @@
+"""Static pods that run from their manifests as they are now, and say that they are well.
+
+That the API answers is not enough after a change: it may be the old pod that does. A pod whose container keeps ending
+is told with that container's own last words. Waiting is done on the host, so that it ends the moment it can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from kubexm.components.health import last_line
+from kubexm.components.kubeadm.layout import API_SERVER, DIGEST, manifest
+from kubexm.connector.base import shell
+from kubexm.errors import CommandError
+from kubexm.runtime import StepContext
+from kubexm.step import NOTHING, Check, Resources, Step, resources
+
+__all__ = ["NodeRegistered", "Probe", "StaticPodsServe"]
+
+_CRICTL: Final = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 10s"
+_SUPER_ADMIN: Final = "/etc/kubernetes/super-admin.conf"
+_ATTEMPTS: Final = 4
+"""A container that was started this often and ended each time is not going to come up."""
+_LOG_LINES: Final = 25
+
+# kx_why COMPONENT MANIFEST PORT PROBE…: sets w to why the pod does not serve yet; nothing if it does.
+# Whether somebody listens costs nothing to see; the probe itself is a program to start. State 0A is LISTEN.
+_LIBRARY: Final = f"""kx_pods() {{ {_CRICTL} pods --state ready --label tier=control-plane -o json; }}
+kx_why() {{
+  c=$1 m=$2 p=$3
+  shift 3
+  d=$(sed -n 's|^ *{DIGEST}: ||p' "$m" 2>/dev/null)
+  if [ -z "$d" ]; then w="there is no $c on this host yet"; return; fi
+  case $pods in *"$d"*) ;; *) w="$c has not been started from its manifest yet"; return ;; esac
+  if ! cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ":$p [0-9A-F]*:0000 0A "; then
+    w="$c does not listen yet"; return
+  fi
+  o=$("$@" 2>&1) || w="$c is not well: $(printf '%s\\n' "$o" | grep -v '^\\[+\\]' | tail -n 1)"
+}}
+"""
+_ASK: Final = """w=
+pods=$(kx_pods 2>&1) || { echo "containerd does not answer: $pods"; exit 0; }
+@PROBES@
+echo "$w"
+"""
+_WAIT: Final = """end=$(($(date +%s) + @WITHIN@)) n=0
+while :; do
+  w=
+  pods=$(kx_pods 2>&1) || w="containerd does not answer: $pods"
+  if [ -z "$w" ]; then
+    :
+@PROBES@
+  fi
+  if [ -z "$w" ]; then exit 0; fi
+  n=$((n + 1))
+  if [ $((n % 10)) = 0 ]; then
+    for c in @COMPONENTS@; do
+      k=$(kx_attempts "$c")
+      if [ "${k:-0}" -ge @ATTEMPTS@ ]; then echo "$c"; echo "$w" >&2; exit 1; fi
+    done
+  fi
+  if [ "$(date +%s)" -ge "$end" ]; then echo "$c"; echo "$w" >&2; exit 1; fi
+  sleep 0.2
+done
+"""
+# The latest container of a component: its number counts how often it was started, less one.
+_LAST: Final = f"""kx_last() {{ {_CRICTL} ps -a --latest --name "^$1\\$" -o json; }}
+kx_attempts() {{ kx_last "$1" 2>/dev/null | sed -n 's/^ *"attempt": \\([0-9]*\\).*/\\1/p' | head -n 1; }}
+"""
+_TELL: Final = """j=$(kx_last "$1")
+id=$(printf '%s\\n' "$j" | sed -n 's/^ *"id": "\\([0-9a-f]*\\)".*/\\1/p' | head -n 1)
+s=$(printf '%s\\n' "$j" | sed -n 's/^ *"state": "CONTAINER_\\([A-Z]*\\)".*/\\1/p' | head -n 1)
+if [ -n "$id" ]; then
+  echo "container $id"
+  echo "$s" | tr A-Z a-z
+  @CRICTL@ logs --tail @LINES@ "$id" 2>&1
+else
+  echo
+  echo none
+  journalctl -q --no-pager -o cat -n 400 -u kubelet 2>/dev/null | grep -e ' E[0-9]' -e '^E[0-9]' | tail -n @LINES@
+fi
+""".replace("@CRICTL@", _CRICTL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """How a static pod tells that it is well."""
+
+    component: str
+    port: int
+    path: str
+    tls: bool = True
+
+    def words(self) -> tuple[str, ...]:
+        """The command that asks."""
+        if self.component == API_SERVER:
+            who: tuple[str, ...] = ("--kubeconfig", _SUPER_ADMIN)
+        else:
+            # Its certificate is one it made for itself when it started; nothing secret is sent to it.
+            skip = ("--insecure-skip-tls-verify",) if self.tls else ()
+            where = ("--server", f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}", *skip)
+            who = ("--kubeconfig", "/dev/null", *where)
+        return ("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)
+
+    def line(self) -> str:
+        """One line of a script that looks at it, unless something else is wrong already."""
+        start = shell("kx_why", self.component, manifest(self.component), f"{self.port:04X}", *self.words())
+        return f'  if [ -z "$w" ]; then {start}; fi'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticPodsServe(Step):
+    """These static pods run from their manifests as they are now, and are well."""
+
+    probes: tuple[Probe, ...]
+    within: int = 240
+    """Seconds for them to come up."""
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks once, in one read."""
+        script = _LIBRARY + self._filled(_ASK)
+        result = await ctx.host.command.read(script, check=False, display=f"ask whether {self._names} are well")
+        why = result.text.strip() if result.ok else last_line(result.error_text) or "the host cannot tell"
+        return Check(False, reason=why) if why else Check(True)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Waits; the error of a pod that does not come up has its container's own last log lines."""
+        script = _LIBRARY + _LAST + self._filled(_WAIT)
+        result = await ctx.host.command.read(
+            script, check=False, long=True, within=self.within + 60.0, display=f"wait until {self._names} are well"
+        )
+        if not result.ok:
+            raise await self._failure(ctx, result.text.strip(), last_line(result.error_text))
+
+    def reads(self) -> Resources:
+        """The manifests: whoever writes one makes this question new. The kubelet too, which runs them."""
+        return resources("unit:kubelet.service", *(f"file:{manifest(probe.component)}" for probe in self.probes))
+
+    def writes(self) -> Resources:
+        """Nothing: it only waits."""
+        return NOTHING
+
+    def describe(self) -> str:
+        """Which."""
+        return f"{self._names} well, from the manifests as they are"
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(probe.component for probe in self.probes)
+
+    def _filled(self, script: str) -> str:
+        return (
+            script.replace("@PROBES@", "\n".join(probe.line() for probe in self.probes))
+            .replace("@WITHIN@", str(self.within))
+            .replace("@ATTEMPTS@", str(_ATTEMPTS - 1))
+            .replace("@COMPONENTS@", shell(*(probe.component for probe in self.probes)))
+        )
+
+    async def _failure(self, ctx: StepContext, component: str, why: str) -> CommandError:
+        component = component or self.probes[0].component
+        script = _LAST + f"set -- {shell(component)}\n" + _TELL.replace("@LINES@", str(_LOG_LINES))
+        found = await ctx.host.command.read(script, check=False, long=True, display=f"read the log of {component}")
+        container, _, rest = found.text.partition("\n")
+        state, _, log = rest.partition("\n")
+        if state == "none":
+            whose, more = "the kubelet's log", f"`journalctl -u kubelet` on {ctx.host.name}"
+        else:
+            number = container.partition(" ")[2][:13]
+            whose, more = f"its last container ({state})", f"`crictl logs {number}` on {ctx.host.name}"
+        return CommandError(
+            host=ctx.host.name,
+            command=f"wait until {component} is well",
+            exit_code=1,
+            stderr=log,
+            message=f"{component} did not come up: {why or 'it does not answer'}; the last lines of {whose}",
+            hint=f"all of it: {more}. Mend what it says (often an argument or a setting in the file), then run again",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistered(Step):
+    """The API knows this control plane as a node."""
+
+    settle: ClassVar[float] = 90.0
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks this host's own API server."""
+        words = ("get", "node", ctx.host.name, "-o", "name", "--ignore-not-found", "--request-timeout", "10s")
+        command = shell("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", *words)
+        result = await ctx.host.command.read(command, check=False, display="ask for this node")
+        if result.ok and result.text.strip():
+            return Check(True)
+        return Check(False, reason="it has not registered yet" if result.ok else last_line(result.error_text))
+
+    async def run(self, ctx: StepContext) -> None:
+        """Nothing but to wait: the kubelet registers by itself."""
+
+    def reads(self) -> Resources:
+        """The kubelet that registers."""
+        return resources("unit:kubelet.service")
+
+    def writes(self) -> Resources:
+        """Nothing."""
+        return NOTHING
+
+    def describe(self) -> str:
+        """The state."""
+        return "control plane registered as a node"

@@ -1,0 +1,42 @@
+"""Where kubeadm's own files are on a control plane, and what the static pods are called."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Final
+
+__all__ = [
+    "API_SERVER",
+    "CONFIG",
+    "CONTROLLER_MANAGER",
+    "DIGEST",
+    "ETCD",
+    "GENERATED",
+    "MANIFESTS",
+    "PATCHES",
+    "PLACEHOLDER",
+    "SCHEDULER",
+    "manifest",
+]
+
+_KUBERNETES: Final = PurePosixPath("/etc/kubernetes")
+
+CONFIG: Final = _KUBERNETES / "kubeadm.yaml"
+PATCHES: Final = _KUBERNETES / "patches"
+MANIFESTS: Final = _KUBERNETES / "manifests"
+GENERATED: Final = PurePosixPath("/var/lib/kubexm/kubeadm")
+"""Digests of what the static pods were last generated from."""
+
+API_SERVER: Final = "kube-apiserver"
+CONTROLLER_MANAGER: Final = "kube-controller-manager"
+SCHEDULER: Final = "kube-scheduler"
+ETCD: Final = "etcd"
+
+DIGEST: Final = "kubexm.io/digest"
+"""Annotation of each static pod: a digest of its manifest and of all files it reads when it starts."""
+PLACEHOLDER: Final = "kubexm-digest-goes-here"
+
+
+def manifest(component: str) -> PurePosixPath:
+    """Where the static pod of a component is."""
+    return MANIFESTS / f"{component}.yaml"

@@ -1,0 +1,76 @@
+"""Patches of kubeadm's static pods, as files it reads: ours and the user's. Pure.
+
+For each pod the same files are always there, empty or not, so that nothing is left behind when a patch leaves the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.components.control_plane import api_server
+from kubexm.components.host_files import HostFile
+from kubexm.components.kubeadm.config import repeated_arguments
+from kubexm.components.kubeadm.layout import (
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    DIGEST,
+    ETCD,
+    PATCHES,
+    PLACEHOLDER,
+    SCHEDULER,
+)
+from kubexm.runtime import TaskContext
+
+__all__ = ["components", "patch_files"]
+
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def components(cluster: Cluster) -> tuple[str, ...]:
+    """The static pods of a control plane."""
+    stacked = (ETCD,) if cluster.spec.etcd.type == "kubeadm" else ()
+    return (*stacked, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
+
+
+def patch_files(ctx: TaskContext) -> tuple[HostFile, ...]:
+    """All patches: arguments kubeadm cannot be told, the user's, and ours last."""
+    kubernetes, repeated = ctx.cluster.spec.kubernetes, repeated_arguments(ctx)
+    users: Mapping[str, Mapping[str, Any]] = {
+        API_SERVER: kubernetes.api_server.patch,
+        CONTROLLER_MANAGER: kubernetes.controller_manager.patch,
+        SCHEDULER: kubernetes.scheduler.patch,
+    }
+    return tuple(
+        HostFile(path=PATCHES / f"{component}{name}.json", content=_text(content), mode=0o600)
+        for component in components(ctx.cluster)
+        for name, content in (
+            ("0+json", _words(repeated.get(component, ()))),
+            ("1+strategic", dict(users.get(component, {}))),
+            ("2+strategic", _ours(ctx.cluster, component)),
+        )
+    )
+
+
+def _ours(cluster: Cluster, component: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"metadata": {"annotations": {DIGEST: PLACEHOLDER}}}
+    if component == API_SERVER and _refuses_strangers(cluster):
+        # The kubelet, which probes, is a stranger to the API server: it can only see whether somebody listens.
+        listens = {"httpGet": None, "tcpSocket": {"port": cluster.spec.control_plane_endpoint.port}}
+        found["spec"] = {"containers": [{"name": component, **dict.fromkeys(_PROBES, listens)}]}
+    return found
+
+
+def _refuses_strangers(cluster: Cluster) -> bool:
+    """True if callers with no identity are refused everything, health included."""
+    return api_server(cluster).whole().get("anonymous-auth", ("true",))[-1] == "false"
+
+
+def _words(words: Sequence[str]) -> list[dict[str, str]]:
+    return [{"op": "add", "path": "/spec/containers/0/command/-", "value": word} for word in words]
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

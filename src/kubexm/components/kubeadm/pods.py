@@ -1,0 +1,87 @@
+"""The static pods of a control plane: which files each reads, and how each tells that it is well. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Final
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.components.control_plane import settings_files
+from kubexm.components.kubeadm.health import Probe
+from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
+from kubexm.components.kubeadm.manifests import StaticPod
+from kubexm.components.topology import control_planes, internal_address, server_url
+from kubexm.runtime import TaskContext
+
+__all__ = ["api_probe", "controller_probes", "etcd_probe", "members", "pods_of"]
+
+_KUBERNETES: Final = PurePosixPath("/etc/kubernetes")
+_READ: Final[Mapping[str, tuple[str, ...]]] = {
+    ETCD: (
+        "pki/etcd/ca.crt",
+        "pki/etcd/server.crt",
+        "pki/etcd/server.key",
+        "pki/etcd/peer.crt",
+        "pki/etcd/peer.key",
+    ),
+    API_SERVER: (
+        "pki/ca.crt",
+        "pki/apiserver.crt",
+        "pki/apiserver.key",
+        "pki/apiserver-etcd-client.crt",
+        "pki/apiserver-etcd-client.key",
+        "pki/apiserver-kubelet-client.crt",
+        "pki/apiserver-kubelet-client.key",
+        "pki/etcd/ca.crt",
+        "pki/front-proxy-ca.crt",
+        "pki/front-proxy-client.crt",
+        "pki/front-proxy-client.key",
+        "pki/sa.key",
+        "pki/sa.pub",
+    ),
+    CONTROLLER_MANAGER: ("controller-manager.conf", "pki/ca.crt", "pki/ca.key", "pki/front-proxy-ca.crt", "pki/sa.key"),
+    SCHEDULER: ("scheduler.conf",),
+}
+
+
+def pods_of(cluster: Cluster, *, etcd: bool = False) -> tuple[StaticPod, ...]:
+    """The pods of the control plane with the files they read, or that of etcd."""
+    own = {file.path: file.program for file in settings_files(cluster)}
+    return tuple(
+        StaticPod(
+            component=component,
+            inputs=(
+                *(_KUBERNETES / name for name in _READ[component]),
+                *sorted(path for path, program in own.items() if program == component),
+            ),
+        )
+        for component in ((ETCD,) if etcd else (API_SERVER, CONTROLLER_MANAGER, SCHEDULER))
+    )
+
+
+def members(ctx: TaskContext) -> str:
+    """Who the members of a new etcd in static pods are, as etcd reads it."""
+    port = ctx.cluster.spec.etcd.peer_port
+    return ",".join(f"{host.name}={server_url(internal_address(ctx, host), port)}" for host in control_planes(ctx))
+
+
+def api_probe(cluster: Cluster) -> Probe:
+    """The API server's."""
+    return Probe(component=API_SERVER, port=cluster.spec.control_plane_endpoint.port, path="/readyz")
+
+
+def controller_probes(cluster: Cluster) -> tuple[Probe, ...]:
+    """Those of controller manager and scheduler, which the user may have moved."""
+    kubernetes = cluster.spec.kubernetes
+    manager = kubernetes.controller_manager.extra_args.get("secure-port", ("10257",))[-1]
+    scheduler = kubernetes.scheduler.extra_args.get("secure-port", ("10259",))[-1]
+    return (
+        Probe(component=CONTROLLER_MANAGER, port=int(manager), path="/healthz"),
+        Probe(component=SCHEDULER, port=int(scheduler), path="/healthz"),
+    )
+
+
+def etcd_probe(cluster: Cluster) -> Probe:
+    """That of a member of etcd in a static pod, on the port for metrics."""
+    return Probe(component=ETCD, port=cluster.spec.etcd.metrics_port, path="/readyz", tls=False)

@@ -1,0 +1,166 @@
+"""The tasks that bring up a control plane of static pods, open it for nodes, and let nodes join.
+
+kubeadm's phases are nodes of the plan, one by one, rather than one `init` and many `join`: each can be repeated and
+tells whether it is done, so a run that was killed goes on where it was. And since all certificates are there before,
+no control plane has to wait for another: where etcd is ready, all of them start at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+from kubexm.components.api import api_host
+from kubexm.components.assets import place
+from kubexm.components.control_plane import settings_files
+from kubexm.components.documents import yaml_text
+from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
+from kubexm.components.identity import HostMarked
+from kubexm.components.kubeadm.client import KubeletCertified
+from kubexm.components.kubeadm.config import cluster_configuration, configuration
+from kubexm.components.kubeadm.health import NodeRegistered, StaticPodsServe
+from kubexm.components.kubeadm.layout import CONFIG
+from kubexm.components.kubeadm.manifests import StaticPodsWritten
+from kubexm.components.kubeadm.patches import patch_files
+from kubexm.components.kubeadm.pods import api_probe, controller_probes, etcd_probe, members, pods_of
+from kubexm.components.kubeadm.upload import SettingsUploaded
+from kubexm.components.kubelet import join_nodes, join_token, kubelet_running, node_servers, open_api
+from kubexm.components.milestones import (
+    API_READY,
+    BALANCER_READY,
+    ETCD_QUORUM,
+    HOST_READY,
+    IMAGES_PRESENT,
+    KUBELET_INSTALLED,
+    NODE_JOINED,
+    PKI_ISSUED,
+    RUNTIME_READY,
+)
+from kubexm.components.pki import control_plane_files, place_files
+from kubexm.components.topology import balanced, control_planes, joined_control_planes, plain_nodes
+from kubexm.connector import Host
+from kubexm.module import rolling
+from kubexm.plan import EMPTY, ExecutionFragment, Milestone
+from kubexm.runtime import TaskContext
+from kubexm.step import DirectoryPresent
+from kubexm.task import FragmentBuilder, NodeHandle, Task
+
+__all__ = ["JoinNodes", "OpenCluster", "PrepareControlPlanes", "RunControlPlanes"]
+
+PREPARED: Final = Milestone("ControlPlanePrepared", per_host=True)
+"""Everything static pods are made from and read is in place. Every control plane."""
+SERVING: Final = Milestone("ApiServerServing", per_host=True)
+"""The host's own API server says /readyz. Every control plane."""
+
+
+class PrepareControlPlanes(Task):
+    """Puts programs, certificates and settings on every control plane; starts nothing."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """Side by side; the kubelet's certificate last, since kubeadm signs it with what was placed."""
+        g, hosts = FragmentBuilder("kubeadm.prepare"), control_planes(ctx)
+        parts = [
+            place(g, ctx, "kubeadm", on=hosts),
+            place(g, ctx, "kubectl", on=hosts),
+            place_files(g, control_plane_files(ctx.cluster), on=hosts),
+            g.add("settings", FilesPresent(files=_files(ctx, hosts)), on=hosts, needs=PKI_ISSUED),
+            *self._directories(g, ctx, hosts),
+        ]
+        own = node_servers(ctx.cluster)[1]
+        g.add("kubelet", KubeletCertified(server=own), on=hosts, after_same_host=parts, provides=PREPARED)
+        return g.build()
+
+    def _directories(self, g: FragmentBuilder, ctx: TaskContext, hosts: Sequence[Host]) -> list[NodeHandle]:
+        spec, found = ctx.cluster.spec, []
+        if spec.kubernetes.audit.enabled and spec.kubernetes.audit.log_path != "-":
+            logs = PurePosixPath(spec.kubernetes.audit.log_path).parent
+            found.append(g.add("audit-log", DirectoryPresent(path=logs, mode=0o700), on=hosts))
+        if spec.etcd.type == "kubeadm":
+            data = DirectoryPresent(path=PurePosixPath(spec.etcd.data_dir), mode=0o700)
+            found.append(g.add("etcd-data", data, on=hosts))
+        return found
+
+
+class RunControlPlanes(Task):
+    """Control planes that ran before take over changes one at a time; new ones start all at once."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """The rolling form for those that were brought up before, the bring-up form for all others."""
+        known = joined_control_planes(ctx)
+        new = tuple(host for host in control_planes(ctx) if host not in known)
+        rolled = rolling(self._on(ctx, known), [host.name for host in known]) if known else EMPTY
+        return rolled + (self._on(ctx, new) if new else EMPTY)
+
+    def _on(self, ctx: TaskContext, hosts: Sequence[Host]) -> ExecutionFragment:
+        g, cluster = FragmentBuilder("kubeadm.run"), ctx.cluster
+        stacked = cluster.spec.etcd.type == "kubeadm"
+        before: list[NodeHandle] = []
+        if stacked:
+            etcd = StaticPodsWritten(phase="etcd local", pods=pods_of(cluster, etcd=True), members=members(ctx))
+            before = [g.add("etcd", etcd, on=hosts, needs=(PREPARED, IMAGES_PRESENT))]
+        manifests = g.add(
+            "manifests",
+            StaticPodsWritten(phase="control-plane all", pods=pods_of(cluster)),
+            on=hosts,
+            after_same_host=before,
+            needs=(PREPARED, IMAGES_PRESENT, *(() if stacked else (ETCD_QUORUM,))),
+            weight=2.0,
+        )
+        # Started with its pods in place: the API is up soon after, and the kubelet does not give up on it for seconds.
+        kubelet = g.add(
+            "kubelet",
+            kubelet_running(),
+            on=hosts,
+            after_same_host=[manifests],
+            needs=(KUBELET_INSTALLED, RUNTIME_READY, HOST_READY),
+            weight=3.0,
+        )
+        probes = (*((etcd_probe(cluster),) if stacked else ()), api_probe(cluster))
+        serves = StaticPodsServe(probes=probes)
+        api = g.add("api", serves, on=hosts, after_same_host=[kubelet], provides=SERVING, weight=8.0)
+        g.add("controllers", StaticPodsServe(probes=controller_probes(cluster)), on=hosts, after_same_host=[api])
+        g.add("marked", HostMarked(cluster=cluster.name, role="controlPlane"), on=hosts, after_same_host=[api])
+        return g.build()
+
+
+class OpenCluster(Task):
+    """Lets administrators act and nodes join, as soon as one API server is ready."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """Rights first: everything else is done with admin.conf, which has none before."""
+        g, host = FragmentBuilder("kubeadm.open"), api_host(ctx)
+        opened = open_api(g, on=host, needs=SERVING)
+        digest = hashlib.sha256(yaml_text(cluster_configuration(ctx, host)).encode()).hexdigest()[:32]
+        g.add("settings", SettingsUploaded(digest=digest), on=host, after=[opened])
+        return g.build()
+
+
+class JoinNodes(Task):
+    """Lets every node join: control planes by themselves, others with a token of this run."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """Each as soon as it is ready itself and the API is."""
+        g, planes, others = FragmentBuilder("kubeadm.join"), control_planes(ctx), plain_nodes(ctx)
+        registered = g.add(
+            "registered", NodeRegistered(), on=planes, needs=(SERVING, API_READY), provides=NODE_JOINED, weight=2.0
+        )
+        both = [host for host in planes if "worker" in host.roles]
+        mark = HostMarked(cluster=ctx.cluster.name, role="worker")
+        if both:
+            g.add("marked-control-planes", mark, on=both, after_same_host=[registered])
+        if others:
+            way = (BALANCER_READY,) if balanced(ctx) else ()
+            token = join_token(g, on=api_host(ctx))
+            needs = (HOST_READY, RUNTIME_READY, IMAGES_PRESENT, *way)
+            joined = join_nodes(g, ctx, on=others, token=token, needs=needs, provides=NODE_JOINED)
+            g.add("marked", mark, on=others, after_same_host=[joined])
+        return g.build()
+
+
+def _files(ctx: TaskContext, hosts: Sequence[Host]) -> tuple[HostFile, ...]:
+    """What kubeadm reads, and what the arguments it sets name."""
+    settings = (HostFile(path=file.path, content=file.content, mode=file.mode) for file in settings_files(ctx.cluster))
+    configs = {host.name: configuration(ctx, host) for host in hosts}
+    return (*per_host_files(CONFIG, configs, 0o600), *patch_files(ctx), *settings)
