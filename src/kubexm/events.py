@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -34,23 +33,22 @@ class EventKind(StrEnum):
     ROLLBACK_DONE = "rollback.done"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One thing that happened, to a run or to a (node, host) of it."""
+class Event(NamedTuple):
+    """One thing that happened, to a run or to a (node, host) of it. A tuple, since runs make many of them."""
 
     seq: int
     time: float
     kind: EventKind
     node: str = ""
     host: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = {}
 
     def to_json(self) -> bytes:
         """One line of JSON, without a newline."""
         try:
-            return orjson.dumps((self.seq, self.time, self.kind, self.node, self.host, self.data))
+            return orjson.dumps(tuple(self))
         except TypeError:  # text that is not valid Unicode, from somebody's file name
-            return json.dumps([self.seq, self.time, self.kind, self.node, self.host, self.data]).encode()
+            return json.dumps(self).encode()
 
     @classmethod
     def from_json(cls, line: bytes) -> Event:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError
 
 import pytest
 from hypothesis import given
@@ -41,7 +40,7 @@ def test_a_line_is_plain_json_that_other_programs_can_read() -> None:
 
 
 def test_an_event_cannot_be_changed() -> None:
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         Event(1, 0.0, EventKind.RUN_ENDED).seq = 2  # type: ignore[misc]
 
 

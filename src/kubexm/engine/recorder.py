@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ class Recorder:
 
     def rolled_back(self, unit: int, *, ok: bool) -> None:
         """Notes in a unit's result how its rollback ended."""
-        self.results[unit] = replace(self.results[unit], rolled_back=ok)
+        self.results[unit] = self.results[unit]._replace(rolled_back=ok)
 
     def error(self, error: BaseException) -> ErrorInfo:
         """The error as data, secrets masked."""

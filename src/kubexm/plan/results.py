@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubexm.errors import CommandError, KubexmError
 from kubexm.redact import Redactor
@@ -108,9 +108,8 @@ class ErrorInfo:
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) not in ("", None)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostResult:
-    """How one (node, host) ended."""
+class HostResult(NamedTuple):
+    """How one (node, host) ended. A tuple, since runs make a hundred thousand: a frozen dataclass costs four times."""
 
     host: str
     state: State
