@@ -16,6 +16,7 @@ from kubexm.step import NOTHING, Check, Resources, Step, resources
 __all__ = ["PortListened", "ProgramAnswers", "last_line"]
 
 _SUPER_ADMIN_CONF: Final = "/etc/kubernetes/super-admin.conf"
+_CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _RESTARTS: Final = 3
 """A unit that was restarted this often while it was waited for is not going to come up."""
 _LOG_LINES: Final = 20
@@ -93,9 +94,11 @@ class ProgramAnswers(_UnitWell):
     @property
     def _ask(self) -> str:
         if self.port:
-            # Its certificate is one it made for itself when it started; nothing secret is sent to it.
+            # Its certificate is one it made for itself when it started. Ours tells it nothing secret, and without
+            # one kubectl would ask for a password.
             where = ("--server", f"https://127.0.0.1:{self.port}", "--insecure-skip-tls-verify")
-            who: tuple[str, ...] = ("--kubeconfig", "/dev/null", *where)
+            ours = ("--client-certificate", f"{_CLIENT}.crt", "--client-key", f"{_CLIENT}.key")
+            who: tuple[str, ...] = ("--kubeconfig", "/dev/null", *where, *ours)
         else:
             who = ("--kubeconfig", _SUPER_ADMIN_CONF)
         return shell("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)

@@ -34,11 +34,13 @@ async def test_the_api_server_is_asked_as_the_super_administrator(bench: Bench, 
     assert asked == "--kubeconfig /etc/kubernetes/super-admin.conf --request-timeout 5s get --raw /readyz\n"
 
 
-async def test_other_programs_are_asked_without_credentials(bench: Bench, tmp_path: Path) -> None:
+async def test_other_programs_are_asked_with_a_certificate_and_no_secret(bench: Bench, tmp_path: Path) -> None:
     bench.program("kubectl", f'echo "$*" >>{tmp_path}/asked; echo ok')
     assert (await bench.check(ProgramAnswers(unit="kube-scheduler", path="/healthz", port=10259))).satisfied
     asked = (tmp_path / "asked").read_text()
     assert "--kubeconfig /dev/null --server https://127.0.0.1:10259 --insecure-skip-tls-verify" in asked
+    assert "--client-certificate /etc/kubernetes/pki/apiserver-kubelet-client.crt" in asked
+    assert "token" not in asked
 
 
 async def test_what_is_not_ready_yet_is_waited_for_in_one_command(bench: Bench, tmp_path: Path) -> None:
