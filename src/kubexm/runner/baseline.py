@@ -23,14 +23,13 @@ class Baseline(Operations):
     """What was on the host before the cluster came."""
 
     async def missing(self, directories: Iterable[str], parameters: Iterable[str] = ()) -> tuple[str, ...]:
-        """Those of them whose state was not kept yet; a parameter this kernel does not have counts as kept."""
+        """Those of them whose state was not kept yet."""
+        wanted = [("tree", path, path) for path in map(_directory, directories)]
+        wanted += [("sysctl", parameter_path(key), key) for key in parameters]
         tests = [
-            f"if ! [ -d {shell(self._entry('tree', path))} ]; then echo {shell(path)}; fi"
-            for path in map(_directory, directories)
+            f"if ! [ -d {shell(self._entry(kind, name))} ]; then echo {shell(shown)}; fi"
+            for kind, name, shown in wanted
         ]
-        for key in parameters:
-            entry, live = shell(self._entry("sysctl", parameter_path(key))), shell(f"/proc/sys/{parameter_path(key)}")
-            tests.append(f"if ! [ -d {entry} ] && [ -e {live} ]; then echo {shell(key)}; fi")
         tests.append(f"if ! [ -d {shell(self._entry('network', 'filters'))} ]; then echo packet filters; fi")
         result = await self._read("\n".join(tests), "look whether it is known how the host was")
         return tuple(line for line in self._checked(result).text.split("\n") if line)

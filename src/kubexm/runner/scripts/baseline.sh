@@ -16,10 +16,10 @@ kx_tree() {
   return "$t_rc"
 }
 
-# kx_parameter ROOT KEY: keeps a kernel parameter's value; whatever it is later is the cluster's doing.
+# kx_parameter ROOT KEY: keeps a kernel parameter's value; whatever it is later is the cluster's doing. One that is not
+# there yet comes with a module, and has no value to go back to.
 kx_parameter() {
-  p_now=$(cat -- "/proc/sys/$2" 2>/dev/null) || return 0
-  p_now=$(printf '%s' "$p_now" | tr -s '\t ' ' ')
+  if p_now=$(cat -- "/proc/sys/$2" 2>/dev/null); then p_now=$(printf '%s' "$p_now" | tr -s '\t ' ' '); else p_now=absent; fi
   kx_note "$1" sysctl "$2" "$p_now" && kx_wrote "$1" sysctl "$2" '*'
 }
 

@@ -83,7 +83,7 @@ kx_restore_sysctls() {
     if ! [ -d "$r_e" ]; then continue; fi
     IFS= read -r r_p <"$r_e/name" && IFS= read -r r_was <"$r_e/state" || continue
     r_now=$(cat -- "$2/$r_p" 2>/dev/null | tr -s '\t ' ' ')
-    if [ "$r_now" = "$r_was" ]; then kx_done unchanged sysctl "$r_p" "$r_e"
+    if [ "$r_now" = "$r_was" ] || [ "$r_was" = absent ]; then kx_done unchanged sysctl "$r_p" "$r_e"
     elif ! kx_ours "$r_e" "$r_now"; then kx_said kept sysctl "$r_p"
     elif printf '%s\n' "$r_was" >"$2/$r_p"; then kx_done restored sysctl "$r_p" "$r_e"
     else kx_said failed sysctl "$r_p"; fi
