@@ -23,6 +23,9 @@ KubexmError
 ├── JournalError               a run's journal cannot be read or written
 ├── InitializationError        hosts that could not be initialised, all of them
 ├── AssetError                 a file or image that is missing, damaged or not to be had
+├── StoreError                 what the service keeps cannot be read or written
+├── NotFoundError              there is nothing of that name
+├── ConflictError              it cannot be done now: something else stands in the way
 └── LabError                   the lab cannot do this here
 """
 
@@ -36,6 +39,7 @@ __all__ = [
     "CommandError",
     "CommandTimeout",
     "ConfigError",
+    "ConflictError",
     "ConnectError",
     "ConnectionLost",
     "FencedError",
@@ -47,10 +51,12 @@ __all__ = [
     "KubexmError",
     "LabError",
     "LeaseHeldError",
+    "NotFoundError",
     "OutcomeUnknown",
     "PlanError",
     "StalePlanError",
     "StepError",
+    "StoreError",
     "SudoError",
     "TransferError",
     "UnsettledError",
@@ -192,6 +198,22 @@ class UnsettledError(HostError):
 
 class AssetError(KubexmError):
     """A file or image that is missing, damaged or not to be had."""
+
+
+class StoreError(KubexmError):
+    """What the service keeps cannot be read or written."""
+
+
+class NotFoundError(KubexmError):
+    """There is nothing of that name, or the one who asks may not know of it."""
+
+
+class ConflictError(KubexmError):
+    """It cannot be done now: something else stands in the way, a running task for example."""
+
+    def __init__(self, message: str, *, hint: str = "", task: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.task = task
 
 
 class LabError(KubexmError):

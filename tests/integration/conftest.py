@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -9,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from kubexm.connector import ConnectionPool
+from kubexm.store.database import Database
+from kubexm.store.tables import METADATA
 from kubexm.testing import SshServer, why_no_sshd
+from tests.postgres import PostgresServer, why_no_postgres
 
 MakeServer = Callable[..., SshServer]
 
@@ -57,3 +62,53 @@ async def pool() -> AsyncIterator[ConnectionPool]:
     connections = ConnectionPool(reconnect_for=10.0)
     yield connections
     await connections.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, shared; each test gets a database of its own."""
+    if reason := why_no_postgres():
+        pytest.skip(reason)
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """For each kind of database, one with all tables in it, to be copied."""
+    path = tmp_path_factory.mktemp("migrated") / "kubexm.db"
+    _migrate(f"sqlite:///{path}")
+    return {"sqlite": str(path)}
+
+
+def _migrate(url: str) -> None:
+    async def once() -> None:
+        await (await Database.open(url)).close()
+
+    asyncio.run(once())
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, one of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store' / 'kubexm.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path, migrated: dict[str, str]) -> str:
+    """A database with all tables and nothing in them, one of each kind."""
+    if request.param == "sqlite":
+        path = tmp_path / "store" / "kubexm.db"
+        path.parent.mkdir(mode=0o700)
+        shutil.copy(migrated["sqlite"], path)
+        return f"sqlite:///{path}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    if "postgresql" not in migrated:
+        migrated["postgresql"] = server.database()
+        _migrate(migrated["postgresql"])
+    tables = ", ".join(table.name for table in METADATA.sorted_tables)
+    server.sql(f"TRUNCATE {tables} RESTART IDENTITY", migrated["postgresql"].rpartition("/")[2])
+    return migrated["postgresql"]

@@ -45,21 +45,26 @@ class JournalReader:
             event = self._parse(data[start:end])
             self.offset += end + 1 - start
             start = end + 1
-            if event.seq > self._after:
+            if event is not None and event.seq > self._after:
                 self._after = event.seq
                 yield event
 
-    def _parse(self, line: bytes) -> Event:
+    def _parse(self, line: bytes) -> Event | None:
+        """The event of a line; None if it is one of those that were asked to be left out."""
         checksum, _, text = line.partition(b" ")
         try:
             if checksum == b"%08x" % zlib.crc32(text):
-                return Event.from_json(text)
+                return None if self._seen(text) else Event.from_json(text)
         except ValueError:
             pass
         raise JournalError(
             f"{self.path}:{self._line}: this line of the journal is damaged",
             hint="the run cannot be resumed; `kubexm create` on the same cluster.yaml is always safe",
         )
+
+    def _seen(self, text: bytes) -> bool:
+        """True if the number a line begins with is not after the one asked for: what follows need not be read."""
+        return self._after > 0 and int(text[1 : text.index(b",")]) <= self._after
 
 
 def read_journal(path: Path) -> list[Event]:
