@@ -18,8 +18,12 @@ class Pipeline:
     """False if it only reads: no lease is taken."""
     needs_assets: bool = False
     """True if it installs: files and images are found, fetched and checked before it is planned."""
+    follows_file: bool = False
+    """True if it brings the cluster to what the file says: what was edited since it last did is judged first."""
     needs_all_hosts: bool = True
     """False if hosts that cannot be reached are one finding among others."""
+    leaves_hosts: bool = False
+    """True if hosts belong to no cluster afterwards: kubexm's own traces go too, the lease last."""
 
     def is_required(self, ctx: PipelineContext) -> bool:
         """False if there is nothing to do for this cluster."""

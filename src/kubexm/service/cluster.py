@@ -21,6 +21,7 @@ from kubexm.events import Observer
 from kubexm.pipeline import Pipeline, pipeline_named
 from kubexm.plan import GraphExecutionResult, SavedPlan, changed_paths
 from kubexm.runtime import Context, RuntimeBuilder, WorkDir
+from kubexm.service.edits import judge_edits
 from kubexm.service.execution import Execution
 from kubexm.service.reports import CommandReport, FactsReport, Planned, ServiceOptions
 from kubexm.service.run_files import RunFiles, RunInfo
@@ -107,6 +108,8 @@ class ClusterService:
         builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
         ctx = builder.build_offline() if offline else await builder.build()
         try:
+            if made.follows_file:
+                await judge_edits(ctx)
             if made.needs_assets:
                 ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=False)
             return Planned(self._planned(ctx, builder.loaded, made, only, skip), dict(ctx.unreached))
@@ -158,6 +161,8 @@ class ClusterService:
         builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
         ctx = await builder.build()
         try:
+            if made.follows_file:
+                await judge_edits(ctx)
             if made.needs_assets:
                 ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=True)
             plan = self._planned(ctx, builder.loaded, made, only, skip)

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
 from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, UPGRADE_COMMAND_KEY, EditKind, Model
-from kubexm.apis.v1alpha1.cluster import Cluster
+from kubexm.apis.v1alpha1.cluster import Cluster, Metadata, Spec
 from kubexm.apis.v1alpha1.host import HostEntry
 from kubexm.apis.v1alpha1.inventory import Host
 from kubexm.apis.v1alpha1.networks import IpAddress
 from kubexm.apis.v1alpha1.roles import ROLES
 from kubexm.apis.v1alpha1.versions import KubernetesVersion
 
-__all__ = ["Edit", "digest", "edits", "guarded"]
+__all__ = ["Edit", "digest", "edits", "guarded", "recorded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +186,53 @@ def _guarded_model(model: Model, skip: frozenset[str] = frozenset()) -> dict[str
         else:
             result[alias] = dumped[alias]
     return result
+
+
+def recorded(data: Mapping[str, Any]) -> Cluster:
+    """The cluster that `guarded` gave this data of, as far as `create` cannot change it: all else has its default.
+
+    So `edits` against it tells every edit that is not live. Fields this version does not know are passed over. Raises
+    ValueError for anything else that is no such data.
+    """
+    try:
+        spec = dict(data["spec"])
+        hosts = spec.pop("hosts")
+        spec = _lasting(Spec, spec) | {"hosts": [_entry_of(host) for host in hosts], "roleGroups": _groups_of(hosts)}
+        return Cluster.model_validate({"metadata": _lasting(Metadata, data["metadata"]), "spec": spec})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("this is no record of a cluster") from error
+
+
+def _lasting(model: type[Model], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of those fields of the model whose edits are not live."""
+    found = {}
+    for field in model.model_fields.values():
+        alias = str(field.alias)
+        if alias not in data:
+            continue
+        below = field.annotation
+        if isinstance(below, type) and issubclass(below, Model) and EDIT_KEY not in _extra(field):
+            found[alias] = _lasting(below, data[alias])
+        elif _extra(field).get(EDIT_KEY, EditKind.LIVE) != EditKind.LIVE:
+            found[alias] = data[alias]
+    return found
+
+
+def _entry_of(host: Mapping[str, Any]) -> dict[str, Any]:
+    addresses = [str(address) for address in host["internalAddresses"]]
+    # One address may have been written either way; with none only the host itself can tell.
+    place = (
+        {"internalAddress": ",".join(addresses)} if len(addresses) > 1 else {"address": (*addresses, host["name"])[0]}
+    )
+    return {"name": host["name"], "arch": host["arch"], **place}
+
+
+def _groups_of(hosts: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for host in hosts:
+        for role in host["roles"]:
+            groups.setdefault(role, []).append(host["name"])
+    return groups
 
 
 def digest(cluster: Cluster) -> str:

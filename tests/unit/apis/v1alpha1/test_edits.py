@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kubexm.apis.v1alpha1 import EditKind, digest, edits, guarded
+from kubexm import config
+from kubexm.apis.v1alpha1 import EditKind, digest, edits, guarded, recorded
 from kubexm.redact import MASK
 from tests.unit.config.files import cluster
 
@@ -140,3 +143,42 @@ def test_everything_else_is_inside(change: dict[str, Any]) -> None:
 def test_the_digest_is_stable() -> None:
     assert digest(cluster()) == digest(cluster())
     assert len(digest(cluster())) == 64
+
+
+@pytest.mark.parametrize("name", ["single", "ha", "airgap", "full"])
+def test_what_was_recorded_compares_as_the_file_itself(name: str) -> None:
+    example = config.load(Path("examples") / f"{name}.yaml").cluster
+    kept = json.loads(json.dumps(guarded(example)))
+    kept["spec"]["later"] = {"field": 1}
+    kept["spec"]["network"]["later"] = [1]
+    assert {edit.kind for edit in edits(recorded(kept), example)} <= {EditKind.LIVE}
+
+
+def test_edits_against_a_record_are_those_against_the_file() -> None:
+    before = cluster({"hosts": [CP, W]})
+    after = cluster(
+        {
+            "hosts": [{**CP, "address": "10.0.9.[11:13]"}, {"name": "w[02:04]", "address": "10.0.0.[22:24]"}],
+            "roleGroups": {"etcd": ["cp[1:3]"], "controlPlane": ["cp[1:3]"], "worker": ["w[02:04]"]},
+            "network": {"podCIDR": "10.1.0.0/16"},
+            "kubernetes": {"version": "1.35.1"},
+        }
+    )
+    found = [
+        (edit.path, edit.old, edit.new, edit.kind.value)
+        for edit in edits(recorded(guarded(before)), after)
+        if edit.kind is not EditKind.LIVE
+    ]
+    assert ("spec.hosts[cp1].address", "10.0.0.11", "10.0.9.11", "fixed") in found
+    assert ("spec.network.podCIDR", "10.244.0.0/16", "10.1.0.0/16", "fixed") in found
+    assert ("spec.kubernetes.version", "v1.34.4", "v1.35.1", "upgrade") in found
+    assert ("spec.hosts[w04]", None, ["worker"], "added") in found
+    assert ("spec.hosts[w01]", ["worker"], None, "removed") in found
+    same = [edit for edit in edits(before, after) if edit.kind is not EditKind.LIVE]
+    assert found == [(edit.path, edit.old, edit.new, edit.kind.value) for edit in same]
+
+
+@pytest.mark.parametrize("data", [{}, {"spec": 1}, {"spec": {"hosts": [{}]}, "metadata": {}}, {"spec": {"hosts": 1}}])
+def test_anything_else_is_no_record(data: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"record|validation"):
+        recorded(data)
