@@ -19,6 +19,8 @@ from kubexm.runtime import Context
 __all__ = ["judge_edits"]
 
 _LASTING_ROLES = ("spec.roleGroups.etcd", "spec.roleGroups.controlPlane")
+_LIVE_ROLE = "spec.roleGroups.worker"
+"""A control plane that is a worker no longer gets a taint: that is applied."""
 
 
 async def judge_edits(ctx: Context) -> None:
@@ -32,7 +34,7 @@ async def judge_edits(ctx: Context) -> None:
     if refused or upgrades:
         raise _refusal(ctx.cluster, refused, upgrades)
     for edit in found:
-        if edit.kind is EditKind.REMOVED:
+        if edit.kind is EditKind.REMOVED and edit.path != _LIVE_ROLE:
             ctx.logger.warning("%s", _left(edit))
 
 
