@@ -15,7 +15,7 @@ from kubexm.components.assets import image
 from kubexm.components.control_plane import Arguments, api_server, controller_manager, scheduler, settings_files
 from kubexm.components.documents import yaml_stream
 from kubexm.components.etcd.arguments import arguments as etcd_arguments
-from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
+from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, PATCHES, SCHEDULER
 from kubexm.components.topology import endpoint, etcd_urls, internal_address, server_url
 from kubexm.connector import Host
 from kubexm.runtime import TaskContext
@@ -131,6 +131,7 @@ def _init(ctx: TaskContext, host: Host) -> dict[str, Any]:
             "imagePullPolicy": "IfNotPresent",
             "taints": [],
         },
+        "patches": {"directory": str(PATCHES)},
     }
 
 

@@ -20,6 +20,7 @@ __all__ = ["NodeRegistered", "Probe", "StaticPodsServe"]
 
 _CRICTL: Final = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 10s"
 _SUPER_ADMIN: Final = "/etc/kubernetes/super-admin.conf"
+_CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _ATTEMPTS: Final = 4
 """A container that was started this often and ended each time is not going to come up."""
 _LOG_LINES: Final = 25
@@ -97,10 +98,12 @@ class Probe:
         if self.component == API_SERVER:
             who: tuple[str, ...] = ("--kubeconfig", _SUPER_ADMIN)
         else:
-            # Its certificate is one it made for itself when it started; nothing secret is sent to it.
+            # Its certificate is one it made for itself when it started. Ours tells it nothing secret, and without
+            # one kubectl would ask for a password.
             skip = ("--insecure-skip-tls-verify",) if self.tls else ()
             where = ("--server", f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}", *skip)
-            who = ("--kubeconfig", "/dev/null", *where)
+            who = ("--kubeconfig", "/dev/null", *where, "--client-certificate", f"{_CLIENT}.crt")
+            who = (*who, "--client-key", f"{_CLIENT}.key")
         return ("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)
 
     def line(self) -> str:

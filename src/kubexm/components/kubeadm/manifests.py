@@ -57,7 +57,7 @@ kx_dir=$(mktemp -d /run/kubexm.kubeadm.XXXXXX) || exit 1
 trap 'rm -rf -- "$kx_dir"' EXIT
 KUBEADM_INIT_DRYRUN_DIR=$kx_dir; export KUBEADM_INIT_DRYRUN_DIR
 kx_kubeadm() {{
-  kubeadm init phase "$@" --config {shell(CONFIG)} --patches {shell(PATCHES)} --dry-run >"$kx_dir/log" 2>&1 && return
+  kubeadm init phase "$@" --config {shell(CONFIG)} --dry-run >"$kx_dir/log" 2>&1 && return
   cat "$kx_dir/log" >&2; exit 1
 }}
 kx_show() {{
@@ -65,7 +65,7 @@ kx_show() {{
   shift 2
   kx_pod "$kx_dir/$c.yaml" {PLACEHOLDER} "$@" || kx_die "$c $p_why"
   sed "s|{PLACEHOLDER}|$p_digest|" "$kx_dir/$c.yaml" || exit 1
-  printf '{_END}\\n'
+  echo '{_END}'
 }}
 printf '%s\\n' "$(kx_sources)" || exit 1
 """

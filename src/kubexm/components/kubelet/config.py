@@ -192,7 +192,7 @@ def bootstrap_conf(server: str, token: str) -> str:
 
 
 def protects_kernel(cluster: Cluster) -> bool:
-    """True if the kernel is set as the kubelet wants it, and kept so; not where the file wants it otherwise."""
+    """True if the kernel is set as the kubelet wants it, as preparing hosts does unless the file wants it otherwise."""
     wanted = cluster.spec.system.sysctl
     contradicted = any(str(wanted[key]) != value for key, value in KERNEL.items() if key in wanted)
     return not contradicted and cluster.spec.kubernetes.kubelet.config.get("protectKernelDefaults") is not False

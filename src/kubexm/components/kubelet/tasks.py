@@ -8,10 +8,8 @@ from typing import Final
 from kubexm.components.assets import place, stamp_of
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
 from kubexm.components.kubelet.config import (
-    KERNEL,
     node_env,
     node_servers,
-    protects_kernel,
     registration,
     settings,
     unit_file,
@@ -34,7 +32,7 @@ from kubexm.components.topology import nodes
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment, Milestone
 from kubexm.runtime import TaskContext
-from kubexm.step import DirectoryPresent, ServiceRunning, SysctlSet
+from kubexm.step import DirectoryPresent, ServiceRunning
 from kubexm.task import FragmentBuilder, NodeHandle, Task
 
 __all__ = ["INPUTS", "InstallKubelet", "join_nodes", "kubelet_running"]
@@ -57,10 +55,6 @@ class InstallKubelet(Task):
         manifests = [host for host in hosts if cluster.spec.kubernetes.type == "kubeadm" and _is_control_plane(host)]
         if manifests:
             parts.append(g.add("manifests", DirectoryPresent(path=MANIFESTS, mode=0o700), on=manifests))
-        if protects_kernel(cluster):
-            values = {key: value for key, value in KERNEL.items() if key not in cluster.spec.system.sysctl}
-            if values:
-                parts.append(g.add("kernel", SysctlSet(values=values, name="kubexm-kubelet"), on=hosts))
         # One node for all of them: a milestone has one provider, and this one is read anyway.
         g.add(
             "drop-ins",
