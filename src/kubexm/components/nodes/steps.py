@@ -33,7 +33,8 @@ done
 _LAST_WORDS: Final = """for f in $(ls -t /var/log/pods/kube-flannel_*/*/*.log 2>/dev/null | head -n 2); do
   echo "$(basename "$(dirname "$f")"): $(tail -n 2 "$f" | cut -c 40-300 | tr '\\n' ' ')"
 done
-journalctl -q --no-pager -o cat -u kubelet -n 200 2>/dev/null | grep -e '^E' | tail -n 2 | cut -c 1-300
+journalctl -q --no-pager -o cat -u kubelet -n 500 2>/dev/null | grep -e '^E' | grep -i -e flannel -e image -e network \\
+  | tail -n 2 | cut -c 1-400
 """
 
 
