@@ -12,7 +12,7 @@ from kubexm.redact import Secret
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["ask_secret", "has_terminal", "live_console"]
+__all__ = ["ask_line", "ask_secret", "has_terminal", "live_console"]
 
 
 def has_terminal() -> bool:
@@ -46,3 +46,11 @@ def live_console() -> Console | None:
     from rich.console import Console
 
     return Console(highlight=False, no_color=bool(os.environ.get("NO_COLOR")) or None)
+
+
+def ask_line(prompt: str) -> str:
+    """Asks for one line on the terminal, even if stdin is a pipe; nothing if it was ended."""
+    with open("/dev/tty", "r+", buffering=1, encoding="utf-8") as terminal:  # noqa: PTH123 - no path to compute with
+        terminal.write(prompt)
+        terminal.flush()
+        return terminal.readline().strip()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 from kubexm.errors import UsageError
 from kubexm.pipeline.base import Pipeline
 
-__all__ = ["PIPELINES", "pipeline_named"]
+__all__ = ["PIPELINES", "leaves_hosts", "pipeline_named"]
 
 PIPELINES = {
+    "delete": "kubexm.pipeline.delete:DeleteCluster",
     "preflight": "kubexm.pipeline.preflight:PreflightPipeline",
 }
 
@@ -22,7 +24,16 @@ def pipeline_named(name: str, **options: object) -> Pipeline:
         close = get_close_matches(name, PIPELINES, n=1)
         hint = f"did you mean `{close[0]}`?" if close else "there are: " + ", ".join(sorted(PIPELINES))
         raise UsageError(f"there is no pipeline {name!r}", hint=hint)
-    module, _, attribute = place.partition(":")
-    made = getattr(import_module(module), attribute)(**options)
+    made = _class_at(place)(**options)
     assert isinstance(made, Pipeline)
     return made
+
+
+def leaves_hosts(name: str) -> bool:
+    """True if hosts belong to no cluster after the pipeline of this name."""
+    return name in PIPELINES and bool(_class_at(PIPELINES[name]).leaves_hosts)
+
+
+def _class_at(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)

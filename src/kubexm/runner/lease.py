@@ -78,6 +78,11 @@ class Leases(Operations):
         result = await self._do("kx_release " + shell(self.path, lease.token, _word(lease.run)), "release the lease")
         return result.exit_code != _LOST and bool(self._lease(result))
 
+    async def leave(self, lease: Lease) -> bool:
+        """Gives it back; on a host that belongs to no cluster any more, all trace of it goes. False if not ours."""
+        result = await self._do("kx_leave " + shell(self.path, lease.token, _word(lease.run)), "leave the lease")
+        return result.exit_code != _LOST and bool(self._lease(result))
+
     async def forget(self, lease: Lease) -> None:
         """Removes all trace of it, for a host that leaves its cluster."""
         self._lease(await self._do("kx_forget " + shell(self.path, lease.token, _word(lease.run)), "drop the lease"))

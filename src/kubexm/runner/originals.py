@@ -10,7 +10,7 @@ directory serves a run's rollback: pass `snapshot=` to the operation, and `under
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
@@ -132,6 +132,12 @@ class Originals(Operations):
         """Drops what was kept."""
         root = shell(self._under(under))
         self._checked(await self._change(f"rm -rf -- {root}", "forget originals"))
+
+    async def drop(self, things: Iterable[tuple[str, str]]) -> None:
+        """How these (kind, name) were is of no more use: they stay as others made them."""
+        root = shell(self._under(None))
+        calls = [f'kx_entry {root} {shell(kind, name)}; rm -rf -- "$kx_e"' for kind, name in things]
+        self._checked(await self._change(library("originals") + "\n".join(calls), "drop originals"))
 
     def _under(self, under: PurePosixPath | None) -> PurePosixPath:
         return posix(under) if under is not None else self.state / "originals"

@@ -11,7 +11,7 @@ from kubexm.runner.facts.model import SwapDevice
 from kubexm.runner.facts.parse import parse_swaps
 from kubexm.runner.files import Files
 
-__all__ = ["Swap", "SwapState", "without_swap"]
+__all__ = ["Swap", "SwapState", "with_swap", "without_swap"]
 
 _FSTAB = PurePosixPath("/etc/fstab")
 _MARK = "# switched off by kubexm: "
@@ -70,6 +70,11 @@ def without_swap(fstab: str) -> str:
     """The text of /etc/fstab with its swap entries commented out."""
     lines = fstab.split("\n")
     return "\n".join(_MARK + line if _is_swap(line) else line for line in lines)
+
+
+def with_swap(fstab: str) -> str:
+    """The text with the entries that kubexm made comments of."""
+    return "\n".join(line.removeprefix(_MARK) for line in fstab.split("\n"))
 
 
 def _entries(fstab: str) -> tuple[str, ...]:

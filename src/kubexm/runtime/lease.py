@@ -63,13 +63,13 @@ class ClusterLease:
             raise
         self._renewing = asyncio.create_task(self._renew())
 
-    async def release(self) -> None:
-        """Gives it back everywhere."""
+    async def release(self, *, leave: bool = False) -> None:
+        """Gives it back everywhere; with `leave`, hosts that belong to no cluster any more keep no trace of it."""
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
         held, self._held = self._held, {}
-        await asyncio.gather(*(self._give_back(name, lease) for name, lease in held.items()))
+        await asyncio.gather(*(self._give_back(name, lease, leave) for name, lease in held.items()))
 
     def _hosts(self) -> list[HostRuntime]:
         keepers = [host.name for host in self._ctx.hosts if host.roles & {"etcd", "controlPlane"}]
@@ -80,11 +80,11 @@ class ClusterLease:
         self._held[host.name] = lease
         host.connector.fence(host.lease.path, lease.token)
 
-    async def _give_back(self, name: str, lease: Lease) -> None:
+    async def _give_back(self, name: str, lease: Lease, leave: bool) -> None:
         host = self._ctx.host_runtimes[name]
         host.connector.fence(host.lease.path, None)
         with contextlib.suppress(KubexmError):  # a host that is gone keeps the lease until it runs out
-            await host.lease.release(lease)
+            await (host.lease.leave(lease) if leave else host.lease.release(lease))
 
     async def _renew(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
 from kubexm.errors import KubexmError
 from kubexm.events import Observer
+from kubexm.pipeline import leaves_hosts
 from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunStatus, SavedPlan
 from kubexm.runtime import ClusterLease, Context, HostRuntime, new_run_id
 from kubexm.service.reports import PlanObserver
@@ -68,7 +69,7 @@ class Execution:
         try:
             yield
         finally:
-            await lease.release()
+            await lease.release(leave=leaves_hosts(request.pipeline))
 
     async def _execute(
         self,
@@ -93,7 +94,7 @@ class Execution:
             self._show_plan(ctx, graph)
             result = await LocalEngine(parallel=self.parallel).execute(ctx, graph, options)
             if result.status is RunStatus.SUCCEEDED and result.changed and not request.dry_run:
-                await _tidy_hosts(ctx, request.id)
+                await _tidy_hosts(ctx, "" if leaves_hosts(request.pipeline) else f"{request.id}.", request.id)
             return result
         finally:
             await journal.close()
@@ -115,12 +116,12 @@ def _write_timeline(ctx: Context, files: RunFiles, graph: ExecutionGraph) -> Non
         ctx.logger.warning("the timeline of this run is not written: %s", error.message)
 
 
-async def _tidy_hosts(ctx: Context, run: str) -> None:
+async def _tidy_hosts(ctx: Context, receipts: str, run: str) -> None:
     """A run that succeeded is neither resumed nor rolled back: hosts need not keep its receipts and snapshots."""
 
     async def tidy(host: HostRuntime) -> None:
         await host.originals.forget(under=host.runner.snapshots(run))
-        await host.connector.forget(f"{run}.")
+        await host.connector.forget(receipts)
 
     hosts = [ctx.host_runtimes[host.name] for host in ctx.hosts if host.name in ctx.host_runtimes]
     outcomes = await asyncio.gather(*(tidy(host) for host in hosts), return_exceptions=True)

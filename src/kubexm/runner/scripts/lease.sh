@@ -57,6 +57,17 @@ kx_release() {
   kx_write "$1"
 }
 
+# kx_leave FILE TOKEN RUN: as kx_release; on a host that belongs to no cluster any more all trace of it goes.
+kx_leave() {
+  kx_open "$1"
+  if [ "$l_token" != "$2" ] || [ "$l_run" != "$3" ]; then kx_tell; exit 46; fi
+  l_owner=- l_run=- l_expiry=0
+  if [ -e "${1%/*}/cluster.json" ]; then kx_write "$1"; return; fi
+  rm -f -- "$1" "$1.lock"
+  rmdir -- "${1%/*}" 2>/dev/null || :
+  kx_tell
+}
+
 # kx_forget FILE TOKEN RUN
 kx_forget() {
   kx_open "$1"
@@ -65,6 +76,5 @@ kx_forget() {
     exit 45
   fi
   rm -f -- "$1" "$1.lock"
-  rmdir -- "${1%/*}" 2>/dev/null || :
   kx_tell
 }

@@ -1,0 +1,94 @@
+# What a cluster runs on a host: units that kubexm brought, and the processes of pods.
+# The caller sets kx_root, where originals are, and kx_keep: a unit that is to go on running, or nothing.
+
+# kx_units: the units that were not there before kubexm came, one a line.
+kx_units() {
+  for u_e in "$kx_root"/unit/*; do
+    if ! [ -d "$u_e" ] || ! IFS= read -r u_name <"$u_e/name" || ! IFS= read -r u_state <"$u_e/state"; then continue; fi
+    case $u_state in not-found*) if [ "$u_name" != "$kx_keep" ]; then printf '%s\n' "$u_name"; fi ;; esac
+  done
+}
+
+# kx_brought UNIT: true if it was not there before kubexm came.
+kx_brought() { IFS= read -r u_state <"$kx_root/unit/$1/state" 2>/dev/null && case $u_state in not-found*) ;; *) false ;; esac; }
+
+# kx_group PATH: the processes in a control group of this path and below, seen from this host's own systemd.
+kx_group() {
+  g_top=$(sed -n -e 's,^[0-9]*:name=systemd:\(.*\)/init\.scope$,\1,p' -e 's,^0::\(.*\)/init\.scope$,\1,p' /proc/1/cgroup)
+  g_top=$(printf '%s\n' "$g_top" | head -n 1 | sed 's/[].*^$[]/\\&/g')
+  grep -ls "^[0-9]*:[^:]*:$g_top/$1" /proc/[0-9]*/cgroup | cut -d/ -f3
+}
+
+kx_pods() { if kx_brought kubelet.service; then kx_group 'kubepods[./]'; fi; }
+kx_shims() { if [ "$kx_keep" != containerd.service ] && kx_brought containerd.service; then kx_group 'system\.slice/containerd\.service'; fi; }
+
+# kx_left: what still runs, one thing a line.
+kx_left() {
+  l_units=$(kx_units)
+  if [ -n "$l_units" ]; then
+    systemctl show -p Id -p ActiveState -- $l_units | sed -n -e 's/^Id=//p' -e 's/^ActiveState=/ /p' | paste - - | sed 's/\t//' |
+      while read -r l_one l_two; do
+        case "$l_one $l_two" in *' active'|*' activating'|*' reloading'|*' deactivating') echo "$l_one" ;; esac
+      done
+  fi
+  l_pods=$(kx_pods | wc -l)
+  if [ "$l_pods" -gt 0 ]; then echo "$l_pods processes of pods"; fi
+  l_shims=$(kx_shims | wc -l)
+  if [ "$l_shims" -gt 0 ]; then echo "$l_shims processes of the runtime"; fi
+}
+
+# kx_end FUNCTION SECONDS: the processes it lists are asked to end, and after that long made to.
+kx_end() {
+  e_try=$(($2 * 5))
+  e_pids=$($1)
+  if [ -z "$e_pids" ]; then return 0; fi
+  kill -TERM $e_pids 2>/dev/null
+  while [ "$e_try" -gt 0 ]; do
+    e_pids=$($1)
+    if [ -z "$e_pids" ]; then return 0; fi
+    sleep 0.2
+    e_try=$((e_try - 1))
+  done
+  for e_try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    e_pids=$($1)
+    if [ -z "$e_pids" ]; then return 0; fi
+    kill -KILL $e_pids 2>/dev/null
+    sleep 0.2
+  done
+  [ -z "$($1)" ]
+}
+
+# kx_forget_pods: the runtime, which stays, knows of no pod any more.
+kx_forget_pods() {
+  if ! systemctl is-active --quiet containerd.service; then return 0; fi
+  if command -v crictl >/dev/null && crictl --timeout 60s -r unix:///run/containerd/containerd.sock rmp -f -a >/dev/null 2>&1; then
+    return 0
+  fi
+  for p_id in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks kill -a -s SIGKILL "$p_id"; done
+  sleep 1
+  for p_id in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks delete -f "$p_id"; done
+  for p_id in $(ctr -n k8s.io containers ls -q); do ctr -n k8s.io containers delete "$p_id" || return 1; done
+}
+
+# kx_stop GRACE: nothing of the cluster runs any more. The kubelet goes first, or it would start pods again.
+kx_stop() {
+  s_units=$(kx_units)
+  if [ -n "$s_units" ]; then
+    case " $(echo $s_units) " in *' kubelet.service '*) systemctl stop kubelet.service ;; esac
+    if [ "$kx_keep" = containerd.service ]; then kx_forget_pods || echo 'the runtime still knows of pods' >&2; fi
+    s_first=
+    for s_unit in $s_units; do
+      case $s_unit in containerd.service|kubexm-firewall.service) ;; *) s_first="$s_first $s_unit" ;; esac
+    done
+    if [ -n "$s_first" ]; then systemctl stop -- $s_first; fi
+    kx_end kx_pods "$1" || return 1
+    case " $(echo $s_units) " in *' containerd.service '*) systemctl stop containerd.service ;; esac
+    kx_end kx_shims 0 || return 1
+    systemctl stop kubepods.slice 2>/dev/null
+    for s_dir in /sys/fs/cgroup/kubepods* /sys/fs/cgroup/*/kubepods*; do
+      if [ -d "$s_dir" ]; then find "$s_dir" -depth -type d -exec rmdir -- {} + 2>/dev/null; fi
+    done
+    systemctl reset-failed -- $s_units 2>/dev/null
+  fi
+  return 0
+}

@@ -1,0 +1,136 @@
+"""The tasks of giving hosts back: nothing before every host is known to be ours, then each host at its own pace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kubexm.components import needs
+from kubexm.components.removal.guard import HostNotAnothers
+from kubexm.components.removal.local import WorkDirectoryCleared
+from kubexm.components.removal.restoring import HostRestored
+from kubexm.components.removal.steps import (
+    DirectoriesCleared,
+    HostReleased,
+    NetworkCleared,
+    PackagesGone,
+    WorkloadsGone,
+)
+from kubexm.components.topology import keepers
+from kubexm.connector import Host
+from kubexm.plan import ExecutionFragment
+from kubexm.runtime import TaskContext
+from kubexm.task import FragmentBuilder, Task
+
+__all__ = ["GuardHosts", "ReleaseHosts", "Wishes", "missing_hosts"]
+
+_RUNTIME_UNIT: Final = "containerd.service"
+_RUNTIME_FILES: Final = (
+    "/etc/containerd",
+    "/etc/crictl.yaml",
+    "/etc/systemd/system/containerd.service",
+    "/etc/systemd/system/containerd.service.d",
+    "/usr/local/bin/containerd",
+    "/usr/local/bin/containerd-shim-runc-v2",
+    "/usr/local/bin/crictl",
+    "/usr/local/bin/ctr",
+    "/usr/local/sbin/runc",
+)
+_RUNTIME_DIRECTORIES: Final = (
+    "/etc/containerd",
+    "/opt/containerd",
+    "/run/containerd",
+    "/etc/nri",
+    "/opt/nri",
+    "/run/nri",
+)
+_RUNTIME_NOTES: Final = ("originals", "stamps", "assets")
+_DATA_NOTES: Final = ("originals",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What is to be kept on purpose."""
+
+    data: bool = False
+    """etcd's data, and volumes of pods in directories of their nodes."""
+    runtime: bool = False
+    """containerd with its images."""
+
+
+def missing_hosts(ctx: TaskContext) -> tuple[str, ...]:
+    """Hosts that could not be reached; none if that is all of them, as in a plan that asks no host."""
+    missing = tuple(host.name for host in ctx.hosts() if ctx.facts(host).is_assumed)
+    return missing if len(missing) < len(ctx.hosts()) else ()
+
+
+class GuardHosts(Task):
+    """Refuses hosts of other clusters."""
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """One check, of every host."""
+        g = FragmentBuilder("removal.guard")
+        step = HostNotAnothers(cluster=ctx.cluster.name, uid=_uid(ctx))
+        g.add("membership", step, on=ctx.hosts())
+        return g.build()
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseHosts(Task):
+    """Stops, clears and puts back, host by host; this machine's own part when all hosts are done."""
+
+    wishes: Wishes
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """A chain on each host: what runs, what it left in the kernel, on disk, and how the host was."""
+        g, hosts, wishes = FragmentBuilder("removal.host"), ctx.hosts(), self.wishes
+        stopped = g.add("workloads", WorkloadsGone(keep_runtime=wishes.runtime, keep_data=wishes.data), on=hosts)
+        network = g.add("network", self._network(ctx), on=hosts, after_same_host=[stopped])
+        directories = g.add("directories", self._directories(ctx), on=hosts, after_same_host=[network])
+        restored = g.add("originals", HostRestored(keep=self._files(ctx)), on=hosts, after_same_host=[directories])
+        packages = g.add("packages", PackagesGone(), on=hosts, after_same_host=[restored])
+        released = g.add("mark", HostReleased(keep=self._notes()), on=hosts, after_same_host=[packages])
+        local = WorkDirectoryCleared(missing=missing_hosts(ctx))
+        g.add("work-directory", local, on=ctx.control_node, after=[released])
+        return g.build()
+
+    def _network(self, ctx: TaskContext) -> NetworkCleared:
+        network = ctx.cluster.spec.network
+        if network.plugin != "flannel":
+            return NetworkCleared()
+        vni = network.flannel.vni
+        return NetworkCleared(
+            links=("cni0", f"flannel.{vni}", f"flannel-v6.{vni}"),
+            networks=tuple(str(one) for one in network.pod_cidr),
+        )
+
+    def _directories(self, ctx: TaskContext) -> DirectoriesCleared:
+        spec, keep, why = ctx.cluster.spec, [], []
+        if self.wishes.data:
+            why.append("--keep-data")
+            keep += [spec.etcd.data_dir, spec.storage.local_path.path]
+        if self.wishes.runtime:
+            why.append("--keep-runtime")
+            keep += [*_RUNTIME_DIRECTORIES, spec.kubernetes.container_runtime.data_dir]
+        return DirectoriesCleared(keep=tuple(sorted(set(keep))), why=", ".join(why))
+
+    def _files(self, ctx: TaskContext) -> tuple[str, ...]:
+        kept = [*_RUNTIME_FILES, _RUNTIME_UNIT] if self.wishes.runtime else []
+        kept += [*self._directories(ctx).keep]
+        return tuple(sorted(set(kept)))
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = {*(_RUNTIME_NOTES if self.wishes.runtime else ()), *(_DATA_NOTES if self.wishes.data else ())}
+        return tuple(sorted(notes))
+
+
+def _uid(ctx: TaskContext) -> str:
+    """The cluster's UID: from the work directory, else from the host that says most about the cluster."""
+    if ctx.cluster_uid:
+        return ctx.cluster_uid
+    first: list[Host] = [*keepers(ctx), *(host for host in ctx.hosts() if needs.is_node(host)), *ctx.hosts()]
+    for host in first:
+        marker = ctx.facts(host).marker
+        if marker is not None and marker.name == ctx.cluster.name and marker.uid != "unreadable":
+            return marker.uid
+    return ""
