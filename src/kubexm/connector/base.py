@@ -141,6 +141,8 @@ class Upload:
     sudo: bool = True
     sha256: str = ""
     """Of the source, where the caller knows it already."""
+    durable: bool = True
+    """Waits until it is on the disk; what can be sent again need not, and is told apart after a power cut."""
 
 
 class ReceiptState(Enum):

@@ -246,17 +246,18 @@ k_stale() {
   find "${1%/*}/" -maxdepth 1 -name "${k_name%-*}-*.part" ! -name "$k_name" -mtime +0 -exec rm -f {} + 2>/dev/null
 }
 
-# k_place PART PATH MODE OWNER GROUP SHA FENCE TOKEN: checks what arrived and puts it where it belongs, all at once.
+# k_place PART PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY: checks what arrived and puts it where it belongs, all at once;
+# waits for the disk unless LAZY is something.
 k_place() {
   k_sum "$1" || return
   [ "$k_digest" = "$6" ] || { rm -f "$1"; echo damaged; return; }
   [ -z "$4" ] || chown -- "$4:$5" "$1" || return
-  chmod -- "$3" "$1" && sync "$1" || return
+  chmod -- "$3" "$1" && { [ -n "$9" ] || sync "$1"; } || return
   if k_fenced "$7" "$8"; then rm -f "$1"; echo fenced "$k_token"; return; fi
-  mv -fT -- "$1" "$2" && sync "${2%/*}/" && echo placed
+  mv -fT -- "$1" "$2" && { [ -n "$9" ] || sync "${2%/*}/"; } && echo placed
 }
 
-# k_put SIZE PART PATH MODE OWNER GROUP SHA FENCE TOKEN: a small file, its content on stdin.
+# k_put SIZE PART PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY: a small file, its content on stdin.
 k_put() {
   [ -d "${3%/*}/" ] || { echo "${3%/*}: No such file or directory" >&2; return 1; }
   [ "$(k_same "$3" "$4" "$5" "$6" "$7" "$1")" != same ] || { echo same; return; }
@@ -264,8 +265,8 @@ k_put() {
   { (umask 077; cat >"$1") && k_place "$@"; } || { k_status=$?; rm -f "$1"; return "$k_status"; }
 }
 
-# k_upload PART OFFSET SIZE TIMEOUT . PATH MODE OWNER GROUP SHA FENCE TOKEN: a large file, from the channel itself, which is
-# done for afterwards: a leftover of the content must never be read as commands.
+# k_upload PART OFFSET SIZE TIMEOUT . PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY: a large file, from the channel itself,
+# which is done for afterwards: a leftover of the content must never be read as commands.
 k_upload() {
   [ "$5" = . ] || exit
   k_now

@@ -112,6 +112,7 @@ class Transfer:
             digest,
             str(lease.path) if lease else "",
             str(lease.token) if lease else "",
+            "" if upload.durable else "lazy",
         ]
 
     async def _put(self, upload: Upload, content: bytes, place: list[str]) -> bool:
@@ -177,7 +178,7 @@ class Transfer:
 
     async def _adjust(self, upload: Upload, place: list[str]) -> None:
         path, mode, owner, group = (shlex.quote(word) for word in place[:4])
-        fence = shell("k_fenced", *place[5:])
+        fence = shell("k_fenced", *place[5:7])
         chown = f"chown -- {owner}:{group} {path} && " if place[2] else ""
         script = f'if {fence}; then echo fenced "$k_token"; else {chown}chmod -- {mode} {path} && echo placed; fi'
         self._verdict(upload, await self._carrier.read(Command(script=script, sudo=upload.sudo)))

@@ -1,12 +1,13 @@
 """Files of an asset (a program, or an archive of them) on the host, and a cheap way to tell that they still are so.
 
-A stamp remembers what was put there, so that a second look costs one `stat` and not reading hundreds of megabytes; what
-was touched since is read. Must not know what an asset is for or where its bytes come from.
+A stamp remembers what was put there, so that a second look costs one `stat` and not reading hundreds of megabytes. What
+was touched since is read, and after a reboot everything: assets can be had again, so that nobody waits for the disk.
+Must not know what an asset is for or where its bytes come from.
 """
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from kubexm.connector.base import Upload, shell
 from kubexm.runner.archives import archive_options
 from kubexm.runner.base import Operations, library, posix
-from kubexm.runner.files import Files
 
 __all__ = ["Placed"]
 
@@ -38,10 +38,13 @@ class Placed(Operations):
         self, name: str, source: Path, path: PurePosixPath, *, sha256: str, mode: int, snapshot: PurePosixPath | None
     ) -> None:
         """The file is at this path, and remembered."""
-        files = Files(self.connector, self.facts, state=self.state)
-        await files.upload(source, path, mode=mode, sha256=sha256, snapshot=snapshot)
-        noted = f"printf '%s %s\\n' {shell(sha256, posix(path))} | kx_stamp_files {shell(self.stamp(name), sha256)}"
-        self._checked(await self._change(library("placed") + noted, f"remember {name}"))
+        target = posix(path)
+        keep = f"kx_prepare {shell(target, f'{mode:o}', 'root', 'root', sha256)}"
+        self._checked(await self._change(self._keeping(True, snapshot) + keep, f"prepare {path}"))
+        await self.connector.upload(Upload(source=source, path=target, mode=mode, sha256=sha256, durable=False))
+        line = shell(f"{sha256} {mode:o} {target}")
+        script = f"{library('placed')}printf '%s\\n' {line} | kx_remember {shell(self.stamp(name), sha256)}"
+        self._checked(await self._change(script, f"remember {name}"))
 
     async def unpack(
         self,
@@ -57,23 +60,18 @@ class Placed(Operations):
         """The archive's members (all, if none are named) are in the directory, and remembered. Leaves no archive."""
         archive = self.state / "incoming" / f"{name}-{sha256[:16]}{''.join(source.suffixes[-2:])}"
         options = archive_options(source.name, self.facts, self.connector.host)
-        prepared = await self._change(f"umask 077; mkdir -p -- {shell(archive.parent)}", f"make room for {name}")
-        self._checked(prepared)
-        await self.connector.upload(Upload(source=source, path=archive, mode=0o600, sha256=sha256))
-        listed = self.state / "incoming" / f"{name}-{hashlib.sha256(str(into).encode()).hexdigest()[:8]}"
-        wanted = "\n".join(members)
-        script = (
-            f"{self._keeping(True, snapshot)}{library('archive')}{library('placed')}"
-            f"x_members={shell(wanted)}\n"
-            f"( kx_extract {shell(archive, posix(into), strip_components, sha256, listed, *options)} ) >&2 || exit 1\n"
-            f"cat -- {shell(f'{listed}.big', f'{listed}.small')} | sort -k 2 | "
-            f"kx_stamp_files {shell(self.stamp(name), sha256)} || exit 1\n"
-            f"rm -f -- {shell(f'{listed}.big', f'{listed}.small', archive)}"
-        )
+        await self.incoming(name)
+        await self.connector.upload(Upload(source=source, path=archive, mode=0o600, sha256=sha256, durable=False))
+        words = shell(self.stamp(name), sha256, archive, posix(into), strip_components, "\n".join(members), *options)
+        script = f"{self._keeping(True, snapshot)}{library('archive')}{library('placed')}kx_unpack {words}"
         result = await self._change(script, f"unpack {name} into {into}", within=_TIMEOUT, long=True)
-        self._checked(result)
+        hint = ""
+        if re.search(r"unsafe path|(in|of) the archive: |Member name contains '..'", result.error_text):
+            hint = "Do not trust this archive: get it again from its origin and compare its checksum."
+        self._checked(result, hint=hint)
 
-    async def forget(self, name: str) -> None:
-        """It is not remembered any more; its files stay."""
-        stamp = self.stamp(name)
-        self._checked(await self._change(shell("rm", "-f", "--", stamp, f"{stamp}.stat"), f"forget {name}"))
+    async def incoming(self, what: str) -> PurePosixPath:
+        """The directory for what is sent to the host and does not stay, made if need be."""
+        place = self.state / "incoming"
+        self._checked(await self._change(f"umask 077; mkdir -p -- {shell(place)}", f"make room for {what}"))
+        return place

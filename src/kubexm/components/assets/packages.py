@@ -124,7 +124,9 @@ class PackagesPlaced(Step):
             for file in files:
                 source = ctx.assets.local(file.path, ctx.facts.arch, sha256=file.sha256)
                 places.append(_INCOMING / source.name)
-                await ctx.host.connector.upload(Upload(source=source, path=places[-1], mode=0o600, sha256=file.sha256))
+                await ctx.host.connector.upload(
+                    Upload(source=source, path=places[-1], mode=0o600, sha256=file.sha256, durable=False)
+                )
             return list(await ctx.host.packages.install_files(places))
         finally:
             await ctx.host.command.run(shell("rm", "-rf", "--", _INCOMING), display="remove package files")

@@ -14,14 +14,16 @@ kx_safe() {
   done
 }
 
-# kx_choose DIRECTORY: of its tree leaves only what x_members names, one a line.
-kx_choose() {
-  mkdir -- "$1/chosen" || exit 1
-  printf '%s\n' "$x_members" | while IFS= read -r x_m; do
-    [ -f "$1/tree/$x_m" ] || kx_die "there is no $x_m in the archive"
-    mkdir -p -- "$1/chosen/./$(dirname -- "$x_m")" && mv -- "$1/tree/$x_m" "$1/chosen/$x_m" || exit 1
-  done || exit 1
-  rm -rf -- "$1/tree" && mv -- "$1/chosen" "$1/tree" || exit 1
+# kx_workspace DIRECTORY NAME: sets x_tmp to a directory in it with an empty tree, gone in the end; what an earlier attempt
+# of the same name left is removed, others may be at work beside it.
+kx_workspace() {
+  x_tag=$(printf %s "$2" | cksum)
+  x_tag=${x_tag%% *}
+  rm -rf -- "$1/.kubexm-unpack.$x_tag".??????
+  x_tmp=$(mktemp -d -- "$1/.kubexm-unpack.$x_tag.XXXXXX") || exit 1
+  trap 'rm -rf -- "$x_tmp"' EXIT
+  x_tmp=$(readlink -f -- "$x_tmp")
+  mkdir -- "$x_tmp/tree" || exit 1
 }
 
 # kx_extract ARCHIVE INTO STRIP SHA256 MANIFEST TAR_OPTION…
@@ -34,16 +36,11 @@ kx_extract() {
     [ "$kx_h" = "$x_sum" ] || kx_die "$x_archive is damaged: its sha256 is $kx_h, not $x_sum"
   fi
   kx_dirs "$x_into" || kx_die "cannot make $x_into"
-  rm -rf -- "$x_into"/.kubexm-unpack.??????
-  x_tmp=$(mktemp -d -- "$x_into/.kubexm-unpack.XXXXXX") || exit 1
-  trap 'rm -rf -- "$x_tmp"' EXIT
-  x_tmp=$(readlink -f -- "$x_tmp")
-  mkdir -- "$x_tmp/tree" || exit 1
+  kx_workspace "$x_into" "$x_archive"
   ( umask 022
     tar -x -v -f "$x_archive" -C "$x_tmp/tree" --strip-components "$x_strip" --no-same-owner --no-same-permissions "$@" \
       >"$x_tmp/list" ) || exit 1
   ( kx_safe "$x_tmp/tree" "$x_tmp/list" ) || exit 1
-  if [ -n "${x_members-}" ]; then kx_choose "$x_tmp"; fi
   ( cd -- "$x_tmp/tree" && find . -type f | LC_ALL=C sort | cut -c 3- ) >"$x_tmp/files"
   ( cd -- "$x_tmp/tree" && find . -type f | while IFS= read -r x_f; do
     kx_f=$(stat -c %s -- "$x_f") && kx_sum "$x_f" "$kx_f" || exit 1
