@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal
@@ -23,6 +23,7 @@ __all__ = ["Loaded", "Source", "load", "loads"]
 
 MOST_BYTES: Final = 4 * 2**20
 _READABLE_BY_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
+Rules = Sequence[Callable[[Cluster], Iterable[Finding]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +69,12 @@ def load(path: str | FilePath) -> Loaded:
     return _loaded(source, exposed=stat.S_ISREG(mode) and bool(mode & _READABLE_BY_OTHERS))
 
 
-def loads(text: str, *, name: str = "<text>") -> Loaded:
-    """The cluster a text describes, or `ConfigErrors` with everything that is wrong with it."""
-    return _loaded(Source(name=name, text=text), exposed=False)
+def loads(text: str, *, name: str = "<text>", more: Rules = ()) -> Loaded:
+    """The cluster a text describes, or `ConfigErrors` with everything that is wrong with it.
+
+    `more` are rules besides those of every file.
+    """
+    return _loaded(Source(name=name, text=text), exposed=False, more=more)
 
 
 def _unreadable(name: str, message: str, hint: str = "") -> ConfigErrors:
@@ -132,7 +136,7 @@ class _Reporter:
         return self.problem(place, written, finding.message, finding.hint, "warning" if finding.warning else "error")
 
 
-def _loaded(source: Source, *, exposed: bool) -> Loaded:
+def _loaded(source: Source, *, exposed: bool, more: Rules = ()) -> Loaded:
     document = read(source.text)
     report = _Reporter(source, document)
     problems = [
@@ -155,6 +159,8 @@ def _loaded(source: Source, *, exposed: bool) -> Loaded:
     if not isinstance(document.data, dict):
         raise ConfigErrors(problems)
     cluster, found = _validated(document, report)
+    if cluster is not None:
+        found += [report.of_finding(finding) for rule in more for finding in rule(cluster)]
     problems += [problem for problem in found if problem.severity == "error"]
     warnings = [problem for problem in found if problem.severity == "warning"]
     if exposed and cluster is not None:

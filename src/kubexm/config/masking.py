@@ -14,8 +14,8 @@ from kubexm.redact import MASK
 
 __all__ = ["SourceLines"]
 
-_REFERENCE: Final = re.compile(r"(env|file):\S.*|prompt")
-_REFERENCE_IN_LINE: Final = re.compile(r"(env:[A-Za-z_]\w*|file:[\w./~-]+|prompt)\s*([,}\]#]|$)")
+_REFERENCE: Final = re.compile(r"(env|file):\S.*|secret:[\w.-]+|prompt")
+_REFERENCE_IN_LINE: Final = re.compile(r"(env:[A-Za-z_]\w*|file:[\w./~-]+|secret:[\w.-]+|prompt)\s*([,}\]#]|$)")
 _SUSPICIOUS: Final = re.compile(r"pass|secret|token|credential|private.?key", re.IGNORECASE)
 _KEY_IN_LINE: Final = re.compile(r"([\w.-]+)[\"']?\s*:\s*")
 _URL_USER: Final = re.compile(r"(?<=://)[^/\s@]+(?=@)")

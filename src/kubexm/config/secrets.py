@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kubexm.apis.v1alpha1 import EnvSecret, FileSecret, LiteralSecret, PromptSecret, SecretSource
+from kubexm.apis.v1alpha1 import EnvSecret, FileSecret, LiteralSecret, PromptSecret, SecretSource, StoredSecret
 from kubexm.errors import ConfigError
 from kubexm.redact import Secret
 
@@ -39,6 +39,11 @@ def resolve(
             return _from_file(local_path(path, base_dir), what)
         case PromptSecret():
             return _from_person(ask, what)
+        case StoredSecret(name=name):
+            raise ConfigError(
+                f"{what}: secret:{name} names a secret on a kubexm server, and this is not one",
+                hint="use `env:NAME`, `file:path` or `prompt` here; `kubexm --server` resolves these for a server",
+            )
         case _:
             raise AssertionError(f"a secret of an unknown kind: {type(source).__name__}")
 

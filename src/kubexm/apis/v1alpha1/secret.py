@@ -10,11 +10,13 @@ from kubexm.apis.v1alpha1.base import TYPE_KEY, invalid
 from kubexm.apis.v1alpha1.scalars import FromText
 from kubexm.redact import MASK, Secret
 
-__all__ = ["EnvSecret", "FileSecret", "LiteralSecret", "PromptSecret", "SecretSource"]
+__all__ = ["EnvSecret", "FileSecret", "LiteralSecret", "PromptSecret", "SecretSource", "StoredSecret"]
+
+_STORED = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 
 
 class SecretSource(FromText):
-    """Where a secret is read from: a literal, the environment, a file or the person at the terminal."""
+    """Where a secret is read from: a literal, the environment, a file, the person at the terminal, a server's store."""
 
     __slots__ = ()
     _schema: ClassVar[dict[str, Any]] = {
@@ -46,10 +48,13 @@ class SecretSource(FromText):
                     raise invalid("`file:` needs a path", "write it like `file:./secrets/sudo`")
                 return FileSecret(rest)
             case "secret" if colon:
-                raise invalid(
-                    "a secret that begins with `secret:` is reserved",
-                    "use `env:NAME` or `file:path`; a literal like this one can stand in a file",
-                )
+                if re.fullmatch(_STORED, rest) is None:
+                    raise invalid(
+                        "`secret:` needs the name of a secret stored on a kubexm server",
+                        "letters, digits, `.`, `_` and `-`, like `secret:ops-sudo`; a literal that begins so can "
+                        "stand in a file: `file:path`",
+                    )
+                return StoredSecret(rest)
             case _:
                 return _literal(value)
 
@@ -97,3 +102,13 @@ class PromptSecret(SecretSource):
 
     def __str__(self) -> str:
         return "prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSecret(SecretSource):
+    """A secret that was given to a kubexm server, for a cluster it looks after."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"secret:{self.name}"

@@ -13,6 +13,7 @@ from kubexm.apis.v1alpha1 import (
     LiteralSecret,
     PromptSecret,
     SecretSource,
+    StoredSecret,
     digest,
     edits,
     guarded,
@@ -30,6 +31,7 @@ SECRET = "hunter2-correct-horse"
         ("env:OPS_SUDO", EnvSecret("OPS_SUDO")),
         ("file:./sudo", FileSecret("./sudo")),
         ("prompt", PromptSecret()),
+        ("secret:ops.sudo-1", StoredSecret("ops.sudo-1")),
         (SECRET, LiteralSecret(Secret(SECRET))),
         ("a:b:c", LiteralSecret(Secret("a:b:c"))),
         (":odd", LiteralSecret(Secret(":odd"))),
@@ -42,7 +44,8 @@ def test_where_a_secret_comes_from(text: str, source: SecretSource) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", "  ", "env:", "env:1X", "env:A-B", "file:", "secret:NAME", 12345678, True, [SECRET], {"a": SECRET}]
+    "value",
+    ["", "  ", "env:", "env:1X", "env:A-B", "file:", "secret:", "secret:a b", 12345678, True, [SECRET], {"a": SECRET}],
 )
 def test_a_wrong_secret_is_refused_without_repeating_it(value: object) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
