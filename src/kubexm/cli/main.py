@@ -18,6 +18,7 @@ VERBS = (
     Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts"),
     Verb("exec", "kubexm.cli.fleet", "Run a command on many hosts at once.", "Hosts"),
     Verb("delete", "kubexm.cli.delete", "Delete a cluster and give its hosts back as they were.", "Clusters"),
+    Verb("kubeconfig", "kubexm.cli.kubeconfig", "Print the cluster's kubeconfig, or merge it into yours.", "Clusters"),
     Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs"),
     Verb("apply", "kubexm.cli.apply", "Carry out a saved plan, exactly as reviewed.", "Plans and runs"),
     Verb("runs", "kubexm.cli.runs", "List, show, draw, resume and cancel runs.", "Plans and runs"),

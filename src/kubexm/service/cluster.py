@@ -274,9 +274,7 @@ class ClusterService:
     def all_runs(self, file: Path | None = None) -> Iterator[RunFiles]:
         """The files of every run of a cluster, or of all clusters of the work directory."""
         if file is not None:
-            loaded = config.load(file)
-            configured = self._options.work_dir or loaded.cluster.spec.global_.work_dir
-            places = [WorkDir.of(loaded.cluster.name, configured, loaded.source.directory).path]
+            places = [self._work_dir(config.load(file)).path]
         else:
             base = WorkDir.of("", self._options.work_dir, Path.cwd()).path
             places = sorted(base.iterdir()) if base.is_dir() else []
@@ -286,7 +284,24 @@ class ClusterService:
                 if (path / "run.json").exists():
                     yield RunFiles(path)
 
+    # Keys
+
+    def kubeconfig(self, file: Path) -> str:
+        """The administrator's kubeconfig of the cluster."""
+        loaded = config.load(file)
+        path = self._work_dir(loaded).path / "kubeconfig"
+        if not path.exists():
+            raise UsageError(
+                f"{path} is not there: {loaded.cluster.name} was not created from here, or its work directory was lost",
+                hint="`kubexm create cluster` makes it, and fetches back what is needed of a cluster that exists",
+            )
+        return path.read_text("utf-8")
+
     # Settings
+
+    def _work_dir(self, loaded: Loaded) -> WorkDir:
+        configured = self._options.work_dir or loaded.cluster.spec.global_.work_dir
+        return WorkDir.of(loaded.cluster.name, configured, loaded.source.directory)
 
     def _load(self, file: Path) -> Loaded:
         loaded = config.load(file)
