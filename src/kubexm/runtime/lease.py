@@ -84,7 +84,11 @@ class ClusterLease:
         host = self._ctx.host_runtimes[name]
         host.connector.fence(host.lease.path, None)
         with contextlib.suppress(KubexmError):  # a host that is gone keeps the lease until it runs out
-            await (host.lease.leave(lease) if leave else host.lease.release(lease))
+            if leave:
+                await host.lease.leave(lease)
+                await host.connector.forget("")  # the receipt of the last change goes too
+            else:
+                await host.lease.release(lease)
 
     async def _renew(self) -> None:
         while True:
