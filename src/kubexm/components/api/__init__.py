@@ -4,23 +4,42 @@ What it leaves: objects in the cluster, their inventories (Secrets `kubexm-appli
 cache in /run/kubexm/kubectl on the control plane that was asked.
 """
 
-from kubexm.components.api.documents import LABEL, ManifestObject, Ref, objects_of
+from kubexm.components.api.documents import LABEL, ManifestObject, Ref, objects_of, yaml_documents
+from kubexm.components.api.inventory import Inventory, find_inventories
 from kubexm.components.api.kubectl import ADMIN_CONF, FIELD_MANAGER, Kubectl, api_host, is_transient, list_of
-from kubexm.components.api.manifests import ManifestsApplied
+from kubexm.components.api.manifests import (
+    ManifestsApplied,
+    apply_manifests,
+    check_manifests,
+    note_group,
+    undo_manifests,
+)
+from kubexm.components.api.rollout import RolledOut, Workload, rollout_fault, workloads_of
 from kubexm.components.api.trouble import is_ready, pod_troubles
 
 __all__ = [
     "ADMIN_CONF",
     "FIELD_MANAGER",
     "LABEL",
+    "Inventory",
     "Kubectl",
     "ManifestObject",
     "ManifestsApplied",
     "Ref",
+    "RolledOut",
+    "Workload",
     "api_host",
+    "apply_manifests",
+    "check_manifests",
+    "find_inventories",
     "is_ready",
     "is_transient",
     "list_of",
+    "note_group",
     "objects_of",
     "pod_troubles",
+    "rollout_fault",
+    "undo_manifests",
+    "workloads_of",
+    "yaml_documents",
 ]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kubexm.errors import KubexmError
 
-__all__ = ["LABEL", "ManifestObject", "Ref", "objects_of"]
+__all__ = ["LABEL", "ManifestObject", "Ref", "objects_of", "yaml_documents"]
 
 LABEL: Final = "kubexm.io/applied"
 """On every object: the name of the manifests it came with."""
@@ -105,7 +105,7 @@ def objects_of(text: str, name: str, namespace: str = "default") -> tuple[Manife
 @lru_cache(maxsize=64)
 def _parsed(text: str, name: str, namespace: str) -> tuple[ManifestObject, ...]:
     found: dict[tuple[str, str, str, str], ManifestObject] = {}
-    for number, document in enumerate(_documents(text, name), 1):
+    for number, document in enumerate(yaml_documents(text, name), 1):
         for item in _opened(document, f"{name}, document {number}"):
             made = _object(item, name, namespace, f"{name}, document {number}")
             if made.ref.identity in found:
@@ -150,7 +150,8 @@ def _opened(document: Any, place: str) -> Iterator[Any]:
         yield document
 
 
-def _documents(text: str, name: str) -> list[Any]:
+def yaml_documents(text: str, name: str) -> list[Any]:
+    """The documents of a YAML stream as plain data; KubexmError says what is wrong, and where."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

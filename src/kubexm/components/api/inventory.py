@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kubexm.components.api.documents import ManifestObject, Ref
-from kubexm.components.api.objects import INVENTORY, Seen
+from kubexm.components.api.kubectl import Kubectl
+from kubexm.components.api.objects import INVENTORY, ApiAway, Seen, see_labelled
 
-__all__ = ["INVENTORY_LABEL", "NAMESPACE", "Entry", "Inventory", "inventory_ref"]
+__all__ = ["INVENTORY_LABEL", "NAMESPACE", "Entry", "Inventory", "find_inventories", "inventory_ref"]
 
 NAMESPACE: Final = "kube-system"
 INVENTORY_LABEL: Final = "kubexm.io/inventory"
@@ -125,9 +126,13 @@ class Inventory:
             return cls(name, "")
 
 
-def names_of(seen: Iterable[Seen]) -> list[str]:
-    """Whose inventories these are."""
-    return [one.ref.name.removeprefix(_PREFIX) for one in seen]
+async def find_inventories(kubectl: Kubectl, groups: Sequence[str], *, patience: float = 5.0) -> list[Inventory] | None:
+    """Every inventory of these groups; None if the API does not answer."""
+    label = f"{INVENTORY_LABEL} in ({','.join(groups)})"
+    try:
+        return [Inventory.of(one) for one in await see_labelled(kubectl, "secrets", label, patience=patience)]
+    except ApiAway:
+        return None
 
 
 def _entry(api_version: str, kind: str, namespace: str, name: str, digest: str, left: str) -> Entry:

@@ -21,7 +21,7 @@ from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 
-__all__ = ["ManifestsApplied", "apply_manifests", "check_manifests", "undo_manifests"]
+__all__ = ["ManifestsApplied", "apply_manifests", "check_manifests", "note_group", "undo_manifests"]
 
 _SHOWN = 3
 
@@ -120,6 +120,13 @@ async def undo_manifests(ctx: StepContext, name: str, *, namespace: str, group: 
     if inventory is not None and inventory.run == ctx.run:
         before = inventory.before or ""
         await apply_manifests(ctx, name, before, namespace=namespace, group=group, patience=patience)
+
+
+async def note_group(ctx: StepContext, name: str, group: str, namespace: str, release: str, *, patience: float) -> None:
+    """Notes that something which is no manifest, such as a helm release, was brought in under a name."""
+    entry = Entry(Ref("helm.sh", "Release", namespace, release, "v1"))
+    document = Inventory(name, group, (entry,), ctx.run).document()
+    await _apply(Kubectl(ctx.host), [document], patience, f"note the release {release}")
 
 
 async def _inventory(ctx: StepContext, name: str, patience: float) -> Inventory | None:

@@ -12,7 +12,7 @@ from kubexm.components.api.documents import LABEL, Ref
 from kubexm.components.api.kubectl import FIELD_MANAGER, Kubectl, is_transient, list_of
 from kubexm.connector import CommandResult
 
-__all__ = ["INVENTORY", "ApiAway", "Seen", "fields_owned", "read_documents", "see", "seen_as"]
+__all__ = ["INVENTORY", "ApiAway", "Seen", "fields_owned", "read_documents", "see", "see_labelled", "seen_as"]
 
 INVENTORY: Final = "kubexm.io/inventory"
 """Annotation of inventories, which holds what they say."""
