@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from kubexm.apis.v1alpha1.etcd import Etcd
+from kubexm.apis.v1alpha1.etcd import Etcd, EtcdTuning
 from kubexm.components.pki.files import ETCD_PKI
 from kubexm.components.topology import LOCALHOST, server_url
 from kubexm.errors import PlanError
@@ -62,13 +62,12 @@ def arguments(etcd: Etcd, *, version: str, name: str, address: str) -> dict[str,
         "tls-min-version": "TLS1.2",
         "heartbeat-interval": _milliseconds(tuning.heartbeat_interval),
         "election-timeout": _milliseconds(tuning.election_timeout),
-        "snapshot-count": str(tuning.snapshot_count),
         "quota-backend-bytes": str(tuning.quota_backend),
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": _duration(tuning.auto_compaction_retention),
         "strict-reconfig-check": "true",
         "logger": "zap",
-        **_by_version(parse_version(version), etcd.extra_args),
+        **_by_version(parse_version(version), tuning, etcd.extra_args),
     }
     merged = {"feature-gates"} & ours.keys()
     theirs = {key: values for key, values in etcd.extra_args.items() if key not in merged}
@@ -94,20 +93,26 @@ def parse_version(text: str) -> tuple[int, int, int]:
     return major, minor, patch
 
 
-def _by_version(version: tuple[int, int, int], extra: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+def _by_version(
+    version: tuple[int, int, int], tuning: EtcdTuning, extra: Mapping[str, tuple[str, ...]]
+) -> dict[str, str]:
     """Checks for corrupt data, and failing over to another member while one defragments: named anew in 3.6."""
     if version >= (3, 6, 0):
+        # Of 3.7 on, how often snapshots are written is etcd's own business.
+        count = {} if version >= (3, 7, 0) else {"snapshot-count": str(tuning.snapshot_count)}
         gates = dict.fromkeys(_GATES, "true")
         for value in extra.get("feature-gates", ()):
             gates |= dict(part.partition("=")[::2] for part in value.split(",") if part)
         return {
             "feature-gates": ",".join(f"{gate}={on}" for gate, on in sorted(gates.items())),
             "watch-progress-notify-interval": _PROGRESS,
+            **count,
         }
     found = {
         "experimental-compact-hash-check-enabled": "true",
         "experimental-initial-corrupt-check": "true",
         "experimental-watch-progress-notify-interval": _PROGRESS,
+        "snapshot-count": str(tuning.snapshot_count),
     }
     return found | ({"experimental-stop-grpc-service-on-defrag": "true"} if version >= (3, 5, 14) else {})
 

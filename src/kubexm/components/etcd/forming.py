@@ -8,7 +8,7 @@ from typing import Any
 from kubexm.cache import Key
 from kubexm.components.etcd.data import DataState, cluster_id, parse_state, state_script
 from kubexm.components.etcd.layout import BOOTSTRAP
-from kubexm.components.etcd.unit import bootstrap
+from kubexm.components.etcd.unit import founding
 from kubexm.components.identity import CLUSTER_UID
 from kubexm.connector.base import shell
 from kubexm.errors import StepError
@@ -74,7 +74,7 @@ class FoundersKnown(Step):
         return ctx.value(CLUSTER_UID)
 
     def _text(self, ctx: StepContext) -> str:
-        return bootstrap(self.peers, token=self._token(ctx), state="new")
+        return founding(self.peers, token=self._token(ctx))
 
 
 def foreign_data(ctx: StepContext, directory: str, state: DataState) -> StepError:

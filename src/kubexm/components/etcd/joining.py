@@ -6,15 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from kubexm.cache import Key
 from kubexm.components.etcd.client import EtcdClient, Member, Membership, has_quorum, quorum
 from kubexm.components.etcd.data import DataState, parse_state, state_script
 from kubexm.components.etcd.forming import foreign_data
 from kubexm.components.etcd.layout import BOOTSTRAP, UNIT
-from kubexm.components.etcd.unit import bootstrap
-from kubexm.components.identity import CLUSTER_UID
+from kubexm.components.etcd.unit import joining
 from kubexm.errors import CommandError, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
@@ -83,10 +80,6 @@ class MemberAdmitted(Step):
     def writes(self) -> Resources:
         """Who the members are, and what this one is told."""
         return resources("etcd:members", f"file:{BOOTSTRAP}")
-
-    def consumes(self) -> tuple[Key[Any], ...]:
-        """The cluster's UID."""
-        return (CLUSTER_UID,)
 
     def describe(self) -> str:
         """The state."""
@@ -173,4 +166,4 @@ class MemberAdmitted(Step):
             for member in found.members
             for url in member.peer_urls
         ]
-        return bootstrap(peers, token=ctx.value(CLUSTER_UID), state="existing")
+        return joining(peers)

@@ -90,9 +90,13 @@ class KeepCluster(Task):
         return is_initialised(ctx)
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """The same for each member, those that were brought up before first; the next waits until this one serves."""
+        """The same for each member; the next waits until this one serves.
+
+        Those that are down come first, since others cannot be restarted without them, and those that never were
+        members last.
+        """
         members, g = etcd_members(ctx), FragmentBuilder("etcd.keep")
-        survivors = [host for host in members if _was_member(ctx, host)]
+        survivors = sorted((host for host in members if _was_member(ctx, host)), key=lambda host: _runs(ctx, host))
         if not survivors:
             raise PlanError(
                 f"the cluster {ctx.cluster.name} is there, and none of its hosts for etcd holds data of it any more",
@@ -217,6 +221,11 @@ def _peer_urls(ctx: TaskContext) -> tuple[tuple[str, str], ...]:
 def _client_urls(ctx: TaskContext) -> tuple[tuple[str, str], ...]:
     etcd = ctx.cluster.spec.etcd
     return tuple((host.name, client_url(etcd, internal_address(ctx, host))) for host in etcd_members(ctx))
+
+
+def _runs(ctx: TaskContext, host: Host) -> bool:
+    found = ctx.facts(host).unit(UNIT)
+    return found is not None and found.active == "active"
 
 
 def _was_member(ctx: TaskContext, host: Host) -> bool:

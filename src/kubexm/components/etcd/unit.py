@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from kubexm.components.etcd.layout import BOOTSTRAP, ETCD, USER
 from kubexm.components.units import unit_word
 
-__all__ = ["SEALED", "bootstrap", "hardening", "service"]
+__all__ = ["SEALED", "founding", "hardening", "joining", "service"]
 
 _HEADER = "# Written by kubexm; changes by hand are undone.\n"
 SEALED = (
@@ -82,14 +82,19 @@ def hardening(writable: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def bootstrap(peers: Iterable[tuple[str, str]], *, token: str, state: str) -> str:
-    """What an empty member is told: the members by name and peer URL, and whether it forms or joins their cluster."""
+def founding(peers: Iterable[tuple[str, str]], *, token: str) -> str:
+    """What a member is told that is to form a cluster with these, by name and peer URL."""
+    return f"{_bootstrap(peers, 'new')}ETCD_INITIAL_CLUSTER_TOKEN={token}\n"
+
+
+def joining(peers: Iterable[tuple[str, str]]) -> str:
+    """What a member is told that is to join these, by name and peer URL."""
+    return _bootstrap(peers, "existing")
+
+
+def _bootstrap(peers: Iterable[tuple[str, str]], state: str) -> str:
     members = ",".join(f"{name}={url}" for name, url in peers)
-    return (
-        f"{_HEADER}ETCD_INITIAL_CLUSTER={members}\n"
-        f"ETCD_INITIAL_CLUSTER_STATE={state}\n"
-        f"ETCD_INITIAL_CLUSTER_TOKEN={token}\n"
-    )
+    return f"{_HEADER}ETCD_INITIAL_CLUSTER={members}\nETCD_INITIAL_CLUSTER_STATE={state}\n"
 
 
 def _quoted(path: PurePosixPath) -> str:

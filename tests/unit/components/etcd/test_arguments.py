@@ -10,7 +10,7 @@ import pytest
 from kubexm import config
 from kubexm.apis.v1alpha1.etcd import Etcd
 from kubexm.components.etcd.arguments import arguments
-from kubexm.components.etcd.unit import SEALED, bootstrap, service
+from kubexm.components.etcd.unit import SEALED, founding, joining, service
 from kubexm.errors import PlanError
 from tests.unit.components.around import cluster
 
@@ -107,12 +107,13 @@ def test_data_is_never_hidden_from_etcd(directory: str, hidden: str) -> None:
 
 
 def test_what_an_empty_member_is_told() -> None:
-    text = bootstrap([("a", "https://10.0.0.1:2380"), ("b", "https://10.0.0.2:2380")], token="u1", state="new")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    peers = [("a", "https://10.0.0.1:2380"), ("b", "https://10.0.0.2:2380")]
+    lines = [line for line in founding(peers, token="u1").splitlines() if not line.startswith("#")]
     assert lines == [
         "ETCD_INITIAL_CLUSTER=a=https://10.0.0.1:2380,b=https://10.0.0.2:2380",
         "ETCD_INITIAL_CLUSTER_STATE=new",
         "ETCD_INITIAL_CLUSTER_TOKEN=u1",
     ]
+    assert "STATE=existing" in joining(peers)
     assert "STATE=existing" in SEALED
     assert "ETCD_INITIAL_CLUSTER=" not in SEALED, "who lost its data finds nobody to form a cluster with"

@@ -87,7 +87,9 @@ def test_a_backup_keeps_the_newest_and_leaves_everything_else(tmp_path: Path) ->
     programs.mkdir()
     for name in ("etcdctl", "etcdutl"):
         program = programs / name
-        program.write_text(f'#!/bin/sh\nfor w; do l=$w; done\n{"echo data >$l" if name == "etcdctl" else "test -s $l"}\n')
+        program.write_text(
+            f"#!/bin/sh\nfor w; do l=$w; done\n{'echo data >$l' if name == 'etcdctl' else 'test -s $l'}\n"
+        )
         program.chmod(0o755)
     for day in range(1, 6):
         (directory / f"etcd-2026010{day}T030000Z.db").write_text("old")
