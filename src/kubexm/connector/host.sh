@@ -39,11 +39,12 @@ k_text() {
   [ "${#k_content}" = "$k_size" ]
 }
 
-# k_reply INDEX STATUS FILE: queues the reply for a command whose output is in FILE.o and FILE.e.
+# k_reply INDEX STATUS FILE: queues the reply for a command whose output is in FILE.o and FILE.e. Replies keep their order:
+# once one waits in a file, all that follow do, or what belongs to one would be taken for another's.
 k_reply() {
   k_errors=-
   [ ! -s "$3.e" ] || k_errors=e
-  if [ ! -s "$3.o" ]; then k_out="$k_out$k_newline$k_mark r $1 $2 $k_errors$k_newline"
+  if [ -z "$k_files" ] && [ ! -s "$3.o" ]; then k_out="$k_out$k_newline$k_mark r $1 $2 $k_errors$k_newline"
   elif [ -z "$k_files" ] && k_text "$3.o"; then k_out="$k_out$k_content$k_newline$k_mark r $1 $2 $k_errors$k_newline"
   else k_say r "$1" "$2" "$k_errors" >"$3.p"; k_files="$k_files $3.o $3.p"; fi
   [ "$k_errors" = e ] || return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import secrets
@@ -162,6 +163,22 @@ async def test_reads_of_one_tick_are_one_message_each_with_its_own_reply(way: Wa
     assert len({tuple(result.text.split()[1:]) for result in results}) == 1
     alone = await way.shell('echo "$k_mark" "$k_message"')
     assert alone.split() != results[0].text.split()[1:]
+
+
+async def test_replies_of_every_kind_stay_with_their_reads(way: Way) -> None:
+    """What is long or binary goes another way than short text; no mixture of them may confuse whose output it is."""
+    outputs = [b"", b"short\n", b"no end", b"a\0b", b"x" * 5000]
+    kinds = [(out, err) for out in outputs for err in outputs]
+    for rotation in range(0, len(kinds), 4):
+        batch = kinds[rotation:] + kinds[:rotation]
+        scripts = [
+            "; ".join(
+                f"printf %s {base64.b64encode(data).decode()} | base64 -d >&{fd}" for fd, data in ((1, out), (2, err))
+            )
+            for out, err in batch
+        ]
+        results = await asyncio.gather(*(way.connector.execute(Command(script=script)) for script in scripts))
+        assert [(result.stdout, result.stderr) for result in results] == batch
 
 
 async def test_changes_are_never_coalesced(way: Way) -> None:
