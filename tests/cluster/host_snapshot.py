@@ -23,8 +23,7 @@ find / \( -path /proc -o -path /sys -o -path /dev \) -prune -o ! -type f -printf
 s sums
 find / \( -path /proc -o -path /sys -o -path /dev -o -path /var/log/journal \) -prune -o -type f \
   -printf '%p\t%m %U:%G\n' | sort >/tmp/snapshot.files
-cut -f1 /tmp/snapshot.files | tr '\n' '\0' | xargs -0 sha256sum 2>/dev/null | sed 's/^\([0-9a-f]*\)  /\1\t/' | sort -t "$(printf '\t')" -k 2 >/tmp/snapshot.sums
-cat /tmp/snapshot.sums
+cut -f1 /tmp/snapshot.files | tr '\n' '\0' | xargs -0 sha256sum 2>/dev/null | sed 's/^\([0-9a-f]*\)  /\1\t/'
 s modes
 cat /tmp/snapshot.files
 s unit-files; systemctl list-unit-files --no-legend --no-pager --plain | sort
@@ -43,7 +42,7 @@ s sysctl; sysctl -a 2>/dev/null | sort
 s packages; dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\n'
 s cgroups; find /sys/fs/cgroup -type d -name 'kubepods*' 2>/dev/null; :
 s namespaces; ls -1 /run/netns 2>/dev/null; :
-rm -f /tmp/snapshot.files /tmp/snapshot.sums
+rm -f /tmp/snapshot.files
 """
 _SHELLS = re.compile(r"^\d+ (sshd|sh|bash|ps|sed|sort|sudo|systemd-userwor|\(sd-pam\))\b|\[.*\]$")
 _COUNTERS = re.compile(r"\[\d+:\d+\]")
@@ -142,7 +141,7 @@ def _plain_link(line: str) -> str:
 
 
 def _rules(lines: list[str]) -> list[str]:
-    """Rules and chains, in their tables; a chain of the kernel's that is empty and lets all pass is the same as none."""
+    """Rules and chains, in their tables; one of the kernel's own that is empty and lets all pass is as good as none."""
     found, table = [], ""
     for line in lines:
         if line.startswith("*"):
