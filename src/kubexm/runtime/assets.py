@@ -6,6 +6,7 @@ at hand the catalog tells names, versions and places, and sums stay unknown unti
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Protocol, runtime_checkable
 
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.assets import ROLES, Bundle, ImageEntry, ImageReference, Manifest, PackageSet, assets_for, catalog
+from kubexm.assets.cache import default_cache
 from kubexm.assets.catalog import Install, Release
+from kubexm.assets.kept_archive import kept_archive
 from kubexm.errors import AssetError
 
 __all__ = [
@@ -61,6 +64,8 @@ class ShelfImage:
     """Of its manifest. Empty: not known, for there is no bundle at hand."""
     size: int = 0
     """Of all its blobs."""
+    bundled: bool = True
+    """False: the bundle at hand does not hold it, so that nodes must get it from a registry."""
 
 
 def features_of(cluster: Cluster) -> tuple[str, ...]:
@@ -99,11 +104,15 @@ def registry_secret(registry: str, what: str) -> str:
 class AssetShelf:
     """The assets of one cluster, by architecture: from a bundle where one was opened, else from the catalog."""
 
-    def __init__(self, cluster: Cluster, bundles: Mapping[str, Bundle] | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, bundles: Mapping[str, Bundle] | None = None, *, cache: Path | None = None
+    ) -> None:
         self._kubernetes = str(cluster.spec.kubernetes.version)
         self._versions = versions_of(cluster)
         self._private = cluster.spec.registry.private.rstrip("/")
         self._bundles = dict(bundles or {})
+        self._cache = cache or default_cache()
+        self._archives: dict[tuple[str, ...], asyncio.Task[tuple[Path, str]]] = {}
         self.features = features_of(cluster)
 
     @property
@@ -140,13 +149,23 @@ class AssetShelf:
     def images(self, roles: Iterable[str], arch: str) -> tuple[ShelfImage, ...]:
         """The images a node with these roles needs, the biggest first where sizes are known."""
         wanted = _known(roles)
-        bundle = self._bundles.get(arch)
         if not wanted:
             return ()
-        if bundle is None:
-            chosen = self._release(arch).select(roles=wanted, features=self.features).images
-            return tuple(ShelfImage(name=image.name, reference=self.reference(image.reference)) for image in chosen)
-        return tuple(self._image(bundle.manifest, entry) for entry in self._selected(bundle, wanted, arch))
+        release = self._release(arch)
+        bundle = self._bundles.get(arch)
+        held = {entry.name: entry for entry in self._selected(bundle, wanted, arch)} if bundle is not None else {}
+        listed = {image.name: image.reference for image in release.select(roles=wanted, features=self.features).images}
+        # What the catalog knows as files only is not run as an image, whatever else a bundle holds of it.
+        programs = {file.name for file in release.files} - {image.name for image in release.images}
+        found = [self._image(bundle.manifest, held[name]) for name in held if name not in programs] if bundle else []
+        missing = [name for name in listed if name not in held]
+        return (
+            *found,
+            *(
+                ShelfImage(name=name, reference=self.reference(listed[name]), bundled=bundle is None)
+                for name in missing
+            ),
+        )
 
     def packages(self, target: str) -> PackageSet | None:
         """The OS packages for DISTRO-ARCH, if the bundle brings any."""
@@ -201,7 +220,17 @@ class AssetShelf:
                 hint="name the bundle the plan was made with, or plan again",
             )
 
-    def image_entries(self, names: Iterable[str], arch: str) -> tuple[ImageEntry, ...]:
+    async def archive(self, names: Iterable[str], arch: str) -> tuple[Path, str]:
+        """A file with these images as `ctr images import` takes them, and its sha256; made once for all hosts."""
+        entries = self._entries(names, arch)
+        key = (arch, *sorted(entry.reference for entry in entries))
+        task = self._archives.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            made = asyncio.to_thread(kept_archive, self.bundle(arch), entries, self._cache / "archives")
+            task = self._archives[key] = asyncio.get_running_loop().create_task(made)
+        return await asyncio.shield(task)
+
+    def _entries(self, names: Iterable[str], arch: str) -> tuple[ImageEntry, ...]:
         """The bundle's entries of these images, under the references hosts know them by."""
         manifest = self.bundle(arch).manifest
         entries = (manifest.image(name, self._kubernetes) for name in names)
