@@ -12,9 +12,9 @@ processor time, on a busy machine with 2 cores):
 | one archive, `import --no-unpack` | 3.1 | 1.6 |
 | **one archive, `import --local --no-unpack`** | **1.1** | **0.6** |
 
-So images are imported and not unpacked: containerd does that when a container first wants one (0.3 s for an API server),
-on the nodes that run it and for no other. Sending waits for nothing, not even for containerd; the archive is a plain file
-until then, continued where it was cut off, and never waited for on the disk.
+So images are imported and not unpacked: containerd does that when a container first wants one (0.3 s for an API
+server), on the nodes that run it and for no other. Sending waits for nothing, not even for containerd; the archive is a
+plain file until then, continued where it was cut off, and never waited for on the disk.
 """
 
 from __future__ import annotations
@@ -63,15 +63,11 @@ class _Found:
     def lacking(self, wanted: Iterable[WantedImage]) -> tuple[WantedImage, ...]:
         """Those of them that are not there."""
         references = {reference for reference, _ in self.images}
-        return tuple(
-            image
-            for image in wanted
-            if (
-                (image.reference, image.digest) not in self.images
-                if image.digest
-                else image.reference not in references
-            )
-        )
+
+        def there(image: WantedImage) -> bool:
+            return (image.reference, image.digest) in self.images if image.digest else image.reference in references
+
+        return tuple(image for image in wanted if not there(image))
 
 
 async def _look(ctx: StepContext) -> _Found:
