@@ -14,6 +14,7 @@ from kubexm.cli.settings import Settings, global_options
 __all__ = ["VERBS", "main"]
 
 VERBS = (
+    Verb("create", "kubexm.cli.create", "Create a cluster, or bring it to what its file says now.", "Clusters"),
     Verb("preflight", "kubexm.cli.preflight", "Check that the hosts can carry the cluster; change nothing.", "Hosts"),
     Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts"),
     Verb("exec", "kubexm.cli.fleet", "Run a command on many hosts at once.", "Hosts"),

@@ -12,6 +12,7 @@ from kubexm.pipeline.base import Pipeline
 __all__ = ["PIPELINES", "leaves_hosts", "pipeline_named"]
 
 PIPELINES = {
+    "create": "kubexm.pipeline.create:CreateCluster",
     "delete": "kubexm.pipeline.delete:DeleteCluster",
     "preflight": "kubexm.pipeline.preflight:PreflightPipeline",
 }

@@ -1,0 +1,61 @@
+"""Create: from bare hosts to a working cluster, proven; on a cluster that is there, just what differs from the file."""
+
+from __future__ import annotations
+
+from kubexm.components.addons import Addons
+from kubexm.components.binary import BinaryControlPlane, BinaryNodes
+from kubexm.components.containerd import ContainerRuntime
+from kubexm.components.coredns import CoreDns
+from kubexm.components.etcd import Etcd
+from kubexm.components.flannel import Flannel
+from kubexm.components.haproxy import LoadBalancer
+from kubexm.components.images import Images
+from kubexm.components.kube_proxy import KubeProxy
+from kubexm.components.kubeadm import KubeadmControlPlane, KubeadmNodes
+from kubexm.components.kubelet import Kubelet
+from kubexm.components.local_path import LocalPath
+from kubexm.components.nodes import NodeSettings
+from kubexm.components.os import Groundwork, HostPreparation
+from kubexm.components.pki import Pki
+from kubexm.components.preflight import Preflight
+from kubexm.module import link, per_host, sequence
+from kubexm.pipeline.base import Pipeline, failure_policy
+from kubexm.plan import ExecutionGraph
+from kubexm.runtime import PipelineContext
+
+__all__ = ["CreateCluster"]
+
+
+class CreateCluster(Pipeline):
+    """The whole installation, read from top to bottom; what runs when is decided by what each part needs."""
+
+    name = "create"
+    needs_assets = True
+
+    def plan(self, ctx: PipelineContext) -> ExecutionGraph:
+        """Nothing is changed before all required hosts passed preflight; then each waits only for what it needs."""
+        return sequence(
+            Preflight(uid=ctx.cluster_uid),
+            per_host(
+                Groundwork,
+                link(
+                    Pki,
+                    HostPreparation,
+                    ContainerRuntime,
+                    Images,
+                    Kubelet,
+                    Etcd,
+                    LoadBalancer,
+                    KubeadmControlPlane,
+                    BinaryControlPlane,
+                    Flannel,
+                    KubeProxy,
+                    KubeadmNodes,
+                    BinaryNodes,
+                    CoreDns,
+                    LocalPath,
+                    NodeSettings,
+                    Addons,
+                ),
+            ),
+        ).graph(ctx, name=self.name, policy=failure_policy(ctx))
