@@ -82,6 +82,7 @@ def test_hosts_are_as_before(single: Lab) -> None:
         assert any(line.startswith(f"{section} ") for line in differs), f"a cluster that changes no {section}?"
     done = delete(single)
     assert (done.exit_code, done.errors, done.warnings) == (0, {}, {}), done.stderr
+    assert done.states["removal.host.workloads", "n1"] == "succeeded", "what runs is stopped before all else"
     assert_as_before(before, single)
     work = single.cluster_file.parent / ".kubexm" / single.name
     assert sorted(path.name for path in work.rglob("*") if path.is_file() and "runs" not in path.parts) == []

@@ -1,16 +1,24 @@
 # What a cluster runs on a host: units that kubexm brought, and the processes of pods.
 # The caller sets kx_root, where originals are, and kx_keep: a unit that is to go on running, or nothing.
 
-# kx_units: the units that were not there before kubexm came, one a line.
-kx_units() {
-  for u_e in "$kx_root"/unit/*; do
-    if ! [ -d "$u_e" ] || ! IFS= read -r u_name <"$u_e/name" || ! IFS= read -r u_state <"$u_e/state"; then continue; fi
-    case $u_state in not-found*) if [ "$u_name" != "$kx_keep" ]; then printf '%s\n' "$u_name"; fi ;; esac
+# kx_brought UNIT: true if it was not there before kubexm came: systemd did not know it, or its file was not there.
+kx_brought() {
+  for u_file in "unit/$1" "file/%2Fetc%2Fsystemd%2Fsystem%2F$1"; do
+    u_state=
+    if [ -r "$kx_root/$u_file/state" ]; then IFS= read -r u_state <"$kx_root/$u_file/state"; fi
+    case $u_state in not-found*|absent) return 0 ;; esac
   done
+  return 1
 }
 
-# kx_brought UNIT: true if it was not there before kubexm came.
-kx_brought() { IFS= read -r u_state <"$kx_root/unit/$1/state" 2>/dev/null && case $u_state in not-found*) ;; *) false ;; esac; }
+# kx_units: the units that kubexm brought and started, one a line.
+kx_units() {
+  for u_e in "$kx_root"/unit/*; do
+    if [ -d "$u_e" ] && IFS= read -r u_name <"$u_e/name" && [ "$u_name" != "$kx_keep" ] && kx_brought "$u_name"; then
+      printf '%s\n' "$u_name"
+    fi
+  done
+}
 
 # kx_group PATH: the processes in a control group of this path and below, seen from this host's own systemd.
 kx_group() {
@@ -20,17 +28,17 @@ kx_group() {
 }
 
 kx_pods() { if kx_brought kubelet.service; then kx_group 'kubepods[./]'; fi; }
-kx_shims() { if [ "$kx_keep" != containerd.service ] && kx_brought containerd.service; then kx_group 'system\.slice/containerd\.service'; fi; }
+kx_shims() {
+  if [ "$kx_keep" != containerd.service ] && kx_brought containerd.service; then
+    kx_group 'system\.slice/containerd\.service'
+  fi
+}
 
 # kx_left: what still runs, one thing a line.
 kx_left() {
-  l_units=$(kx_units)
-  if [ -n "$l_units" ]; then
-    systemctl show -p Id -p ActiveState -- $l_units | sed -n -e 's/^Id=//p' -e 's/^ActiveState=/ /p' | paste - - | sed 's/\t//' |
-      while read -r l_one l_two; do
-        case "$l_one $l_two" in *' active'|*' activating'|*' reloading'|*' deactivating') echo "$l_one" ;; esac
-      done
-  fi
+  for l_unit in $(kx_units); do
+    case $(systemctl show -p ActiveState --value -- "$l_unit") in inactive|failed|'') ;; *) echo "$l_unit" ;; esac
+  done
   l_pods=$(kx_pods | wc -l)
   if [ "$l_pods" -gt 0 ]; then echo "$l_pods processes of pods"; fi
   l_shims=$(kx_shims | wc -l)
