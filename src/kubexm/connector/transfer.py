@@ -32,6 +32,9 @@ _CHUNK = 1024 * 1024
 _PIECE = 128 * 1024
 _TRIES = 4
 _DAMAGED = "its sha256 on the host is not that of the source"
+_AT_ONCE = 2
+"""Large files on their way to one host: side by side they would all arrive last. Who asked first is served first, and
+the engine asks for what others wait for longest first; the second one fills the pauses of the first."""
 _SLOWEST = 128 * 1024
 """Bytes a second: what is slower than this counts as hung."""
 
@@ -79,6 +82,7 @@ class Transfer:
     def __init__(self, carrier: Carrier, digests: Digests) -> None:
         self._carrier = carrier
         self._digests = digests
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def upload(self, upload: Upload, *, fenced: bool = True) -> bool:
         """Puts the file there; False if content, mode and owner were so already."""
@@ -153,7 +157,8 @@ class Transfer:
                 await self._carrier.read(Command(script=shell("rm", "-f", part), sudo=upload.sudo))
                 offset = 0
             try:
-                verdict = await self._stream(upload, place, part, offset, size)
+                async with self._turns:
+                    verdict = await self._stream(upload, place, part, offset, size)
             except LinkLost:
                 why = f"the connection broke {_TRIES} times"
                 continue

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from kubexm.connector import Command, ReceiptState, Stream
+from kubexm.connector import Command, ReceiptState, Stream, Upload
 from kubexm.errors import CommandTimeout, FencedError, UsageError
 from kubexm.redact import Secret
 
@@ -179,6 +179,19 @@ async def test_replies_of_every_kind_stay_with_their_reads(way: Way) -> None:
         ]
         results = await asyncio.gather(*(way.connector.execute(Command(script=script)) for script in scripts))
         assert [(result.stdout, result.stderr) for result in results] == batch
+
+
+async def test_large_files_arrive_in_the_order_they_were_asked_for(way: Way) -> None:
+    """Two at a time: side by side all of them would arrive last, whoever waits for them."""
+    done: list[int] = []
+
+    async def send(number: int) -> None:
+        content = bytes([number]) * (3 * 1024 * 1024)
+        await way.connector.upload(Upload(source=content, path=PurePosixPath(way.directory / f"large-{number}")))
+        done.append(number)
+
+    await asyncio.gather(*(send(number) for number in range(8)))
+    assert all(abs(place - number) <= 2 for place, number in enumerate(done)), done
 
 
 async def test_changes_are_never_coalesced(way: Way) -> None:
