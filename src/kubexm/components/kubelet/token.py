@@ -63,6 +63,7 @@ class JoinTokenMade(Step):
             "--server-side",
             "--field-manager",
             "kubexm",
+            "--validate=false",
             "-f",
             "-",
             stdin=json.dumps(document).encode(),
