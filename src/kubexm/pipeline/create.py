@@ -9,6 +9,7 @@ from kubexm.components.coredns import CoreDns
 from kubexm.components.etcd import Etcd
 from kubexm.components.flannel import Flannel
 from kubexm.components.haproxy import LoadBalancer
+from kubexm.components.identity import ClusterRecord
 from kubexm.components.images import Images
 from kubexm.components.kube_proxy import KubeProxy
 from kubexm.components.kubeadm import KubeadmControlPlane, KubeadmNodes
@@ -31,6 +32,7 @@ class CreateCluster(Pipeline):
 
     name = "create"
     needs_assets = True
+    follows_file = True
 
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """Nothing is changed before all required hosts passed preflight; then each waits only for what it needs."""
@@ -48,6 +50,7 @@ class CreateCluster(Pipeline):
                     LoadBalancer,
                     KubeadmControlPlane,
                     BinaryControlPlane,
+                    ClusterRecord,
                     Flannel,
                     KubeProxy,
                     KubeadmNodes,
