@@ -49,6 +49,8 @@ class BundleRequest:
     features: tuple[str, ...] | None = None
     """What the clusters will use; None for everything."""
     packages: tuple[PackageDirectory, ...] = field(default=())
+    images: bool = True
+    """False: files alone, for clusters whose nodes get images from a registry."""
     replace: bool = False
 
     @property
@@ -83,7 +85,7 @@ async def create_bundle(request: BundleRequest, sources: Sources, cache: FileCac
         images += [
             (version, found)
             for found in await _all(
-                (sources.image(asset.name, version, request.arch) for asset in release.images),
+                (sources.image(asset.name, version, request.arch) for asset in release.images if request.images),
                 lambda found: say(f"{found.reference}"),
             )
         ]

@@ -78,15 +78,16 @@ async def open_sources(specs: Sequence[SourceSpec], cache: FileCache, options: S
             yield Sources(sources)
 
 
-def covers(bundle: Bundle, *, kubernetes: str, arch: str, features: Iterable[str] | None) -> bool:
-    """Whether a bundle alone holds all that a cluster with these features needs."""
+def covers(bundle: Bundle, *, kubernetes: str, arch: str, features: Iterable[str] | None, images: bool = True) -> bool:
+    """Whether a bundle alone holds all that a cluster with these features needs; without `images`, its files."""
     manifest = bundle.manifest
     if manifest.arch != arch or kubernetes not in manifest.kubernetes:
         return False
     wanted = catalog.release(kubernetes, arch).select(features=features)
     files = {file.name for file in manifest.files if file.serves(kubernetes)}
-    images = {image.name for image in manifest.images if image.serves(kubernetes)}
-    return {file.name for file in wanted.files} <= files and {image.name for image in wanted.images} <= images
+    held = {image.name for image in manifest.images if image.serves(kubernetes)}
+    needed = {image.name for image in wanted.images} if images else set()
+    return {file.name for file in wanted.files} <= files and needed <= held
 
 
 async def provide_bundle(
@@ -96,27 +97,32 @@ async def provide_bundle(
     arch: str,
     features: Sequence[str],
     options: SourceOptions,
+    images: bool = True,
     cache: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """A bundle with all that a cluster with these features needs: the first named that does, else one in the cache.
 
     The one in the cache is put together from the sources in their order, and used again while they stay the same.
+    Without `images` files are enough: nodes get images from elsewhere.
     """
     for spec in specs:
         if spec.bundle is None:
             break
         with Bundle.open(spec.bundle) as bundle:
-            if covers(bundle, kubernetes=kubernetes, arch=arch, features=features):
+            if covers(bundle, kubernetes=kubernetes, arch=arch, features=features, images=images):
                 return spec.bundle
             if bundle.manifest.arch == arch and kubernetes in bundle.manifest.kubernetes:
                 break  # it has a part of it, and comes first
     base = cache or default_cache()
     named = [kubernetes, arch, sorted(features), dict(options.versions), [_identity(spec) for spec in specs]]
+    named += [] if images else ["files only"]
     place = base / "bundles" / f"{kubernetes}-{arch}-{hashlib.sha256(canonical_json(named)).hexdigest()[:12]}"
     async with locked(place.with_name(f".{place.name}.provide")):
         if not place.is_dir():
-            request = BundleRequest(kubernetes=(kubernetes,), arch=arch, out=place, features=tuple(features))
+            request = BundleRequest(
+                kubernetes=(kubernetes,), arch=arch, out=place, features=tuple(features), images=images
+            )
             files = FileCache(base / "downloads")
             async with open_sources(specs, files, options) as sources:
                 await create_bundle(request, sources, files, say=say)

@@ -141,10 +141,12 @@ class AssetShelf:
     def image(self, name: str, arch: str = "amd64") -> ShelfImage:
         """What planning knows of an image; its reference is the same for every architecture."""
         bundle = self._bundles.get(arch) or next(iter(self._bundles.values()), None)
-        if bundle is None:
+        entries = bundle.manifest.images if bundle is not None else ()
+        entry = next((one for one in entries if one.name == name and one.serves(self._kubernetes)), None)
+        if bundle is None or entry is None:
             known = self._release(arch).image(name)
-            return ShelfImage(name=name, reference=self.reference(known.reference))
-        return self._image(bundle.manifest, bundle.manifest.image(name, self._kubernetes))
+            return ShelfImage(name=name, reference=self.reference(known.reference), bundled=bundle is None)
+        return self._image(bundle.manifest, entry)
 
     def images(self, roles: Iterable[str], arch: str) -> tuple[ShelfImage, ...]:
         """The images a node with these roles needs, the biggest first where sizes are known."""

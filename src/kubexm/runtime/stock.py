@@ -61,7 +61,8 @@ class Stock:
                 if spec.bundle is None or not spec.bundle.exists():
                     break  # what is before it in the list may come from elsewhere: nobody can tell from here
                 bundle = Bundle.open(spec.bundle)
-                if covers(bundle, kubernetes=self._kubernetes, arch=arch, features=self._features):
+                private = bool(self._cluster.spec.registry.private)
+                if covers(bundle, kubernetes=self._kubernetes, arch=arch, features=self._features, images=not private):
                     bundles[arch] = bundle
                     break
                 bundle.close()
@@ -99,22 +100,36 @@ class Stock:
 
     async def _bundle(self, arch: str) -> Path:
         specs = self._specs()
-        if not specs:
-            raise AssetError(
-                "there is nowhere to take Kubernetes' files from: spec.assets.sources is empty",
-                hint="name a bundle, a mirror, or `upstream: true` there",
-            )
         await asyncio.to_thread(self._refuse_other_bundles, specs, arch)
         remote = any(spec.bundle is None for spec in specs)
+        images = not await asyncio.to_thread(self._images_from_registries, specs, arch)
         return await provide_bundle(
             specs,
             kubernetes=self._kubernetes,
             arch=arch,
             features=self._features,
             options=SourceOptions(access=self._access() if remote else RegistryAccess(), versions=self._wanted()),
+            images=images,
             cache=self._cache,
             say=self._say,
         )
+
+    def _images_from_registries(self, specs: Sequence[SourceSpec], arch: str) -> bool:
+        """Whether nodes pull images themselves: from a private registry, or by mirrors where a bundle has none."""
+        registry = self._cluster.spec.registry
+        if registry.private:
+            return True
+        if not registry.mirrors or any(spec.bundle is None for spec in specs):
+            return False
+        return not any(self._covers(spec, arch) for spec in specs) and any(
+            self._covers(spec, arch, images=False) for spec in specs
+        )
+
+    def _covers(self, spec: SourceSpec, arch: str, *, images: bool = True) -> bool:
+        if spec.bundle is None or not spec.bundle.exists():
+            return False
+        with Bundle.open(spec.bundle) as bundle:
+            return covers(bundle, kubernetes=self._kubernetes, arch=arch, features=self._features, images=images)
 
     def _refuse_other_bundles(self, specs: Sequence[SourceSpec], arch: str) -> None:
         """Where bundles are all there is, one at least is for this version and architecture."""

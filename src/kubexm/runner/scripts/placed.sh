@@ -15,12 +15,13 @@ kx_placed() {
   if ! [ -f "$1" ]; then echo "it was not put there"; return 0; fi
   if [ "$(head -n 1 -- "$1")" != "$2" ]; then echo "another version is there"; return 0; fi
   if [ "$(kx_seen "$1")" = "$(cat -- "$1.stat" 2>/dev/null)" ]; then return 0; fi
+  p_own="$(id -u) $(id -g)"
   tail -n +2 -- "$1" | while read -r p_sum p_mode p_path; do
     case $p_sum in
       link=*) [ "link=$(readlink -- "$p_path")" = "$p_sum" ] || echo "$p_path was changed"; continue ;;
     esac
     if ! [ -f "$p_path" ] || [ -L "$p_path" ]; then echo "$p_path is gone"; continue; fi
-    if [ "$(stat -c '%a %u %g' -- "$p_path")" != "$p_mode 0 0" ]; then
+    if [ "$(stat -c '%a %u %g' -- "$p_path")" != "$p_mode $p_own" ]; then
       echo "$p_path has another mode or owner"
     else
       kx_sum "$p_path" && [ "$kx_h" = "$p_sum" ] || echo "$p_path was changed"
@@ -53,7 +54,7 @@ kx_move() {
     p_new="link $p_link" p_line="link=$p_link - $2/$3"
   else
     p_mode=$(stat -c %a -- "$1/$3") && kx_sum "$1/$3" || exit 1
-    p_new="file $p_mode 0 0 $kx_h" p_line="$kx_h $p_mode $2/$3"
+    p_new="file $p_mode $(id -u) $(id -g) $kx_h" p_line="$kx_h $p_mode $2/$3"
   fi
   if [ "$(kx_state "$2/$3")" != "$p_new" ]; then
     kx_keep_each "$2/$3" && kx_wrote_each "$2/$3" "$p_new" || kx_die "cannot keep the original of $2/$3"
