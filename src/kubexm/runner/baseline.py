@@ -22,9 +22,12 @@ __all__ = ["Baseline"]
 class Baseline(Operations):
     """What was on the host before the cluster came."""
 
-    async def missing(self, directories: Iterable[str], parameters: Iterable[str] = ()) -> tuple[str, ...]:
+    async def missing(
+        self, directories: Iterable[str], parameters: Iterable[str] = (), mount_points: Iterable[str] = ()
+    ) -> tuple[str, ...]:
         """Those of them whose state was not kept yet."""
         wanted = [("tree", path, path) for path in map(_directory, directories)]
+        wanted += [("file", str(posix(path)), path) for path in mount_points]
         wanted += [("sysctl", parameter_path(key), key) for key in parameters]
         tests = [
             f"if ! [ -d {shell(self._entry(kind, name))} ]; then echo {shell(shown)}; fi"
@@ -34,13 +37,19 @@ class Baseline(Operations):
         result = await self._read("\n".join(tests), "look whether it is known how the host was")
         return tuple(line for line in self._checked(result).text.split("\n") if line)
 
-    async def keep(self, directories: Iterable[str], parameters: Iterable[str] = ()) -> None:
-        """How these are now is kept, unless it was before; and which chains, tables and sets the packet filter has."""
+    async def keep(
+        self, directories: Iterable[str], parameters: Iterable[str] = (), mount_points: Iterable[str] = ()
+    ) -> None:
+        """How these are now is kept, unless it was before; and which chains, tables and sets the packet filter has.
+
+        Mount points are directories that are made to be mounted elsewhere, and are removed if they are empty then.
+        """
         root = shell(self._root(True))
         calls = [f"kx_tree {root} {shell(path)}" for path in map(_directory, directories)]
+        calls += [f"kx_keep {root} {shell(posix(path))}" for path in mount_points]
         calls += [f"kx_parameter {root} {shell(parameter_path(key))}" for key in parameters]
         calls.append(f"kx_filters {root}")
-        script = library("originals") + library("baseline")
+        script = library("sum") + library("originals") + library("paths") + library("baseline")
         script += "\n".join(f"{call} || kx_die 'cannot keep how this host is'" for call in calls)
         self._checked(await self._change(script, "keep how the host is"))
 

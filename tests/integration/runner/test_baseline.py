@@ -98,6 +98,21 @@ async def test_which_filters_there_were_is_known(sandbox: Any, baseline: Baselin
     assert await baseline.filters() == ()
 
 
+async def test_mount_points_go_if_they_are_new_and_empty(sandbox: Any, facts: Facts, baseline: Baseline) -> None:
+    points = ("/scratch/made", "/scratch/used", "/scratch/there")
+    sandbox.sh("mkdir /scratch/there")
+    await baseline.keep((), (), points)
+    assert await baseline.missing((), (), points) == ()
+    sandbox.sh("mkdir -p /scratch/made /scratch/used/6.1 /scratch/there/6.2")
+    restored = await Originals(sandbox, facts).restore(kinds=["file"])
+    assert {each.name: each.outcome for each in restored} == {
+        "/scratch/made": Outcome.RESTORED,
+        "/scratch/used": Outcome.KEPT,
+        "/scratch/there": Outcome.UNCHANGED,
+    }
+    assert sandbox.sh("ls -d /scratch/*/*") == "/scratch/there/6.2\n/scratch/used/6.1\n"
+
+
 async def test_directories_of_the_system_are_refused(baseline: Baseline) -> None:
     with pytest.raises(ValueError, match="/var/lib is never cleared"):
         await baseline.keep(["/var/lib"])

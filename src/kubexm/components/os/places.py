@@ -5,13 +5,15 @@ Kept before anything starts, so that whatever is there later, and was not then, 
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Final
 
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components import needs
 from kubexm.connector import Host
+from kubexm.runner.directories import NEVER
 
-__all__ = ["directories", "parameters"]
+__all__ = ["directories", "mount_points", "parameters"]
 
 _NODE: Final = (
     "/etc/cni",
@@ -39,6 +41,15 @@ _NODE: Final = (
 )
 _ETCD: Final = ("/etc/etcd",)
 _ALL: Final = ("/opt/kubexm",)
+
+_MOUNTED: Final = (
+    "/etc/ca-certificates",
+    "/etc/pki",
+    "/lib/modules",
+    "/usr/local/share/ca-certificates",
+    "/usr/share/ca-certificates",
+)
+"""Pods mount these from the node, and the kubelet makes what is not there; they belong to the system all the same."""
 
 _KUBE_PROXY: Final = (
     "net.ipv4.conf.all.route_localnet",
@@ -69,7 +80,15 @@ def directories(cluster: Cluster, host: Host) -> tuple[str, ...]:
             found.append(spec.storage.local_path.path)
     if needs.is_etcd(cluster, host):
         found += [*_ETCD, spec.etcd.data_dir]
+    audit = str(PurePosixPath(spec.kubernetes.audit.log_path).parent)
+    if "controlPlane" in host.roles and audit not in NEVER:
+        found.append(audit)
     return tuple(sorted(set(found)))
+
+
+def mount_points(host: Host) -> tuple[str, ...]:
+    """Directories of the system that the cluster's programs make where they are missing."""
+    return _MOUNTED if needs.is_node(host) else ()
 
 
 def parameters(cluster: Cluster, host: Host) -> tuple[str, ...]:

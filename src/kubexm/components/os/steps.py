@@ -26,6 +26,7 @@ class Share:
     hosts: tuple[str, ...]
     directories: tuple[str, ...]
     parameters: tuple[str, ...] = ()
+    mount_points: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class BaselineKept(Step):
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks whether all of it was kept, in one read."""
         share = self._share(ctx)
-        missing = await ctx.host.baseline.missing(share.directories, share.parameters)
+        missing = await ctx.host.baseline.missing(share.directories, share.parameters, share.mount_points)
         if not missing:
             return Check(True)
         return Check(False, reason=f"it is not known how {missing[0]} was" + (" and more" if missing[1:] else ""))
@@ -45,7 +46,7 @@ class BaselineKept(Step):
     async def run(self, ctx: StepContext) -> None:
         """Keeps it."""
         share = self._share(ctx)
-        await ctx.host.baseline.keep(share.directories, share.parameters)
+        await ctx.host.baseline.keep(share.directories, share.parameters, share.mount_points)
 
     def reads(self) -> Resources:
         """What was kept."""

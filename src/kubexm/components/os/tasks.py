@@ -52,12 +52,16 @@ class StartFromHosts(Task):
         """One node that keeps, and one for each command, in the order of the file."""
         g = FragmentBuilder("groundwork.host")
         found = {
-            host.name: (places.directories(ctx.cluster, host), places.parameters(ctx.cluster, host))
+            host.name: (
+                places.directories(ctx.cluster, host),
+                places.parameters(ctx.cluster, host),
+                places.mount_points(host),
+            )
             for host in ctx.hosts()
         }
         shares = tuple(
-            Share(hosts=hosts, directories=directories, parameters=parameters)
-            for hosts, (directories, parameters) in _grouped(found)
+            Share(hosts=hosts, directories=directories, parameters=parameters, mount_points=points)
+            for hosts, (directories, parameters, points) in _grouped(found)
         )
         kept = g.add("baseline", BaselineKept(shares=shares), on=ctx.hosts())
         add_hooks(g, ctx, ctx.cluster.spec.system.pre_install, place="preInstall", after_same_host=[kept])

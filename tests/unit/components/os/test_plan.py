@@ -126,7 +126,9 @@ def test_directories_are_kept_where_the_cluster_writes(tmp_path: Path) -> None:
     assert "/srv/etcd" in by_host["e1"].directories
     assert "/var/lib/kubelet" not in by_host["e1"].directories
     assert {"/srv/volumes", "/var/lib/kubelet", "/opt/cni/bin"} <= set(by_host["w1"].directories)
-    assert by_host["w1"] is by_host["c1"]
+    assert set(by_host["c1"].directories) - set(by_host["w1"].directories) == {"/var/log/kubernetes/audit"}
+    assert "/lib/modules" in by_host["w1"].mount_points
+    assert "/lib/modules" not in by_host["w1"].directories, "a new kernel's modules are not the cluster's"
     assert by_host["lb1"].parameters == ()
 
 

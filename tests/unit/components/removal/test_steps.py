@@ -92,7 +92,7 @@ class TestWorkloads:
         assert (await WorkloadsGone().precheck(host.ctx)).reason == "etcd.service, 12 processes of pods"
 
     async def test_the_runtime_can_go_on(self, host: Host) -> None:
-        host.on(r".*kx_keep=containerd\.service\n.*\nkx_stop 2")
+        host.on(r".*kx_keep=containerd\.service\n.*\nkx_stop 1")
         await WorkloadsGone(keep_runtime=True).run(host.ctx)
         host.on(r".*kx_keep=\n.*\nkx_stop 10")
         await WorkloadsGone(keep_data=True).run(host.ctx)

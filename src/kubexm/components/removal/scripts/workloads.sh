@@ -78,25 +78,30 @@ kx_forget_pods() {
   for p_id in $(ctr -n k8s.io containers ls -q); do ctr -n k8s.io containers delete "$p_id" || return 1; done
 }
 
-# kx_stop GRACE: nothing of the cluster runs any more. The kubelet goes first, or it would start pods again.
+# kx_stop GRACE: nothing of the cluster runs any more. The kubelet goes first, or it would start pods again; etcd goes
+# after its clients, for which it waits otherwise, and the runtime last.
 kx_stop() {
-  s_units=$(kx_units)
-  if [ -n "$s_units" ]; then
-    case " $(echo $s_units) " in *' kubelet.service '*) systemctl stop kubelet.service ;; esac
-    if [ "$kx_keep" = containerd.service ]; then kx_forget_pods || echo 'the runtime still knows of pods' >&2; fi
-    s_first=
-    for s_unit in $s_units; do
-      case $s_unit in containerd.service|kubexm-firewall.service) ;; *) s_first="$s_first $s_unit" ;; esac
-    done
-    if [ -n "$s_first" ]; then systemctl stop -- $s_first; fi
-    kx_end kx_pods "$1" || return 1
-    case " $(echo $s_units) " in *' containerd.service '*) systemctl stop containerd.service ;; esac
-    kx_end kx_shims 0 || return 1
-    systemctl stop kubepods.slice 2>/dev/null
-    for s_dir in /sys/fs/cgroup/kubepods* /sys/fs/cgroup/*/kubepods*; do
-      if [ -d "$s_dir" ]; then find "$s_dir" -depth -type d -exec rmdir -- {} + 2>/dev/null; fi
-    done
-    systemctl reset-failed -- $s_units 2>/dev/null
-  fi
+  s_first= s_later= s_last=
+  for s_unit in $(kx_units); do
+    case $s_unit in
+      kubelet.service) systemctl stop kubelet.service ;;
+      kubexm-firewall.service) ;;
+      etcd.service) s_later=$s_unit ;;
+      containerd.service) s_last=$s_unit ;;
+      *) s_first="$s_first $s_unit" ;;
+    esac
+  done
+  if [ "$kx_keep" = containerd.service ]; then kx_forget_pods || echo 'the runtime still knows of pods' >&2; fi
+  if [ -n "$s_first" ]; then systemctl stop -- $s_first; fi
+  kx_end kx_pods "$1" || return 1
+  if [ -n "$s_later" ]; then systemctl stop -- "$s_later"; fi
+  if [ -n "$s_last" ]; then systemctl stop -- "$s_last"; fi
+  kx_end kx_shims 0 || return 1
+  if ! kx_brought kubelet.service; then return 0; fi
+  systemctl stop kubepods.slice 2>/dev/null
+  for s_dir in /sys/fs/cgroup/kubepods* /sys/fs/cgroup/*/kubepods*; do
+    if [ -d "$s_dir" ]; then find "$s_dir" -depth -type d -exec rmdir -- {} + 2>/dev/null; fi
+  done
+  for s_unit in $(kx_units); do systemctl reset-failed -- "$s_unit" 2>/dev/null; done
   return 0
 }
