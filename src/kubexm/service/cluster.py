@@ -14,6 +14,7 @@ from typing import Any
 from kubexm import __version__, config
 from kubexm.apis.v1alpha1 import Cluster, guarded
 from kubexm.config import Loaded
+from kubexm.config.remote import with_stored
 from kubexm.connector import Command, CommandResult
 from kubexm.engine import Cancellation
 from kubexm.errors import HostError, JournalError, StalePlanError, UsageError
@@ -308,7 +309,7 @@ class ClusterService:
         for warning in loaded.warnings:
             text = ": ".join(part for part in (warning.place, warning.path, warning.message) if part)
             self._options.logger.warning("%s%s", text, f" ({warning.hint})" if warning.hint else "")
-        return loaded
+        return loaded if self._options.stored is None else with_stored(loaded, self._options.stored)
 
     def _builder(
         self, loaded: Loaded, *, hosts: Sequence[str] | None = None, tolerate: bool = False, facts: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 from kubexm.connector import CommandResult
 from kubexm.errors import HostError
 from kubexm.plan import ExecutionGraph, SavedPlan
+from kubexm.redact import Secret
 from kubexm.runner import Facts
 
 __all__ = ["CommandReport", "FactsReport", "PlanObserver", "Planned", "ServiceOptions"]
@@ -36,6 +37,8 @@ class ServiceOptions:
     parallel: int | None = None
     ignore_errors: bool | None = None
     work_dir: str | None = None
+    stored: Mapping[str, Secret] | None = None
+    """Secrets a file may name with `secret:`; None where there is no store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from kubexm.events import Event
 
 __all__ = ["JournalReader", "read_journal", "to_line"]
 
+_PIECE = 2**22
+
 
 def to_line(event: Event) -> bytes:
     """The event as a line of the journal."""
@@ -24,30 +26,40 @@ def to_line(event: Event) -> bytes:
 class JournalReader:
     """Follows a journal: each call of `more` gives the events that are whole since the last."""
 
-    def __init__(self, path: Path, *, after: int = 0) -> None:
+    def __init__(self, path: Path, *, after: int = 0, offset: int = 0) -> None:
+        """`offset` is where a line begins that is not behind `after`, for those who know one: saves reading all."""
         self.path = path
-        self.offset = 0
+        self.offset = offset
         """Where the whole lines read so far end."""
         self._after = after
         self._line = 0
 
     def more(self) -> Iterator[Event]:
         """The next events, in order, after the sequence number asked for."""
+        size = _PIECE
+        while True:
+            data = self._read(size)
+            start = 0
+            while (end := data.find(b"\n", start)) >= 0:
+                self._line += 1
+                event = self._parse(data[start:end])
+                self.offset += end + 1 - start
+                start = end + 1
+                if event is not None and event.seq > self._after:
+                    self._after = event.seq
+                    yield event
+            if len(data) < size:
+                return
+            if not start:  # a line longer than this
+                size *= 2
+
+    def _read(self, size: int) -> bytes:
         try:
             with self.path.open("rb") as file:
                 file.seek(self.offset)
-                data = file.read()
+                return file.read(size)
         except OSError as error:
             raise JournalError(f"{self.path}: {error.strerror}") from error
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            self._line += 1
-            event = self._parse(data[start:end])
-            self.offset += end + 1 - start
-            start = end + 1
-            if event is not None and event.seq > self._after:
-                self._after = event.seq
-                yield event
 
     def _parse(self, line: bytes) -> Event | None:
         """The event of a line; None if it is one of those that were asked to be left out."""

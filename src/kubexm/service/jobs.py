@@ -1,0 +1,71 @@
+"""What a worker process is told, and what it tells when it is done. One line of JSON each way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kubexm.redact import Secret
+
+__all__ = ["Job", "Outcome"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One task, with everything needed to carry it out."""
+
+    task: str
+    """Also the id of the run."""
+    kind: str
+    """run, apply, resume, plan or facts."""
+    file: str
+    work_dir: str
+    pipeline: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The pipeline's own."""
+    dry_run: bool = False
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    rollback: bool = False
+    offline: bool = False
+    accept_new_host_keys: bool = False
+    parallel: int | None = None
+    plan: str = ""
+    """The saved plan to carry out."""
+    out: str = ""
+    """Where a plan, or facts, are written to."""
+    secrets: Mapping[str, Secret] = field(default_factory=dict, repr=False)
+
+    def to_line(self) -> bytes:
+        """The job as a worker reads it. Holds secrets: only ever written into a pipe."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        data["secrets"] = {name: secret.reveal() for name, secret in self.secrets.items()}
+        return json.dumps(data).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Job:
+        """The job of a line."""
+        data = json.loads(line)
+        data["secrets"] = {name: Secret(value) for name, value in data["secrets"].items()}
+        for name in ("only", "skip"):
+            data[name] = tuple(data[name])
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a job ended: with a status, or with an error before there was one."""
+
+    status: str = ""
+    error: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_line(self) -> bytes:
+        """The outcome as the server reads it."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Outcome:
+        """The outcome of a line."""
+        return cls(**json.loads(line))
