@@ -6,7 +6,7 @@ Pure: from config and facts. Whether the cluster is there already is read here a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.connector import Host
@@ -114,6 +114,8 @@ def addresses(ctx: TaskContext, host: Host) -> tuple[str, ...]:
     wanted = [network.version for network in ctx.cluster.spec.network.pod_cidr]
     chosen = (next((one for one in known if ip_address(one).version == version), None) for version in wanted)
     found = tuple(one for one in chosen if one is not None)
+    if not found and ctx.facts(host).is_assumed:
+        return tuple(_unknown_address(ctx, host, version) for version in wanted)
     if not found:
         raise PlanError(
             f"host {host.name}: it has no IPv{wanted[0]} address that others could use",
@@ -152,6 +154,12 @@ def outside_address(ctx: TaskContext) -> str:
     entrances = ctx.hosts("loadbalancer") if wanted.load_balancer == "haproxy" else ()
     host = (entrances or control_planes(ctx))[0]
     return internal_address(ctx, host) if host.local else host.address
+
+
+def _unknown_address(ctx: TaskContext, host: Host, version: int) -> str:
+    """Stands in plans made offline for an address only the host could tell: of a network nobody has, one for each."""
+    network = ip_network("198.18.0.0/15" if version == 4 else "2001:db8::/64")
+    return str(network.network_address + 1 + ctx.hosts().index(host))
 
 
 def _own_addresses(ctx: TaskContext, host: Host) -> Iterable[str]:

@@ -363,3 +363,14 @@ def test_a_plan_holds_no_secret_and_is_the_same_each_time(fleet: Fleet) -> None:
 
 def test_the_place_of_encryption_is_where_the_control_plane_puts_it() -> None:
     assert ENCRYPTION_CONFIG == ENCRYPTION
+
+
+def test_offline_an_address_only_the_host_knows_is_stood_for(fleet: Fleet) -> None:
+    fleet.unreached = (*KEEPERS, "w1", "lb1")
+    fleet.text = HA.format(more="").replace("address: 192.0.2.21, internalAddress: 10.0.0.21", "type: local")
+    step = fleet.plan().nodes["pki.certificates.nodes"].step
+    assert isinstance(step, CertificatesIssued)
+    assert step.certificates[-1].addresses == ("198.18.0.4",)
+    fleet.unreached = ()
+    with pytest.raises(PlanError, match="w1: it has no IPv4 address"):
+        fleet.plan()
