@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
 
-__all__ = ["Key", "Scope"]
+__all__ = ["RUN_CHANGED", "Key", "Scope"]
 
 T = TypeVar("T")
 
@@ -35,3 +35,11 @@ class Key(Generic[T]):
 
     def __str__(self) -> str:
         return self.name
+
+
+RUN_CHANGED: Key[bool] = Key("run-changed")
+"""Set by the engine itself from the moment this run began, or in a dry run would begin, to change something.
+
+For steps that prove what others did: they ask `ctx.has`, late, and what they prove must also leave a note of its own,
+since this does not outlive the run.
+"""

@@ -15,6 +15,9 @@ __all__ = ["VERBS", "main"]
 
 VERBS = (
     Verb("create", "kubexm.cli.create", "Create a cluster, or bring it to what its file says now.", "Clusters"),
+    Verb(
+        "verify", "kubexm.cli.verify", "Prove that a cluster works: nodes, pods, names, services, volumes.", "Clusters"
+    ),
     Verb("preflight", "kubexm.cli.preflight", "Check that the hosts can carry the cluster; change nothing.", "Hosts"),
     Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts"),
     Verb("exec", "kubexm.cli.fleet", "Run a command on many hosts at once.", "Hosts"),

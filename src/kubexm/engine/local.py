@@ -9,6 +9,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 
+from kubexm.cache import RUN_CHANGED
 from kubexm.engine.ahead import ReadAhead
 from kubexm.engine.attempt import Attempt, Outcome
 from kubexm.engine.base import RunOptions
@@ -87,6 +88,9 @@ class _Run:
         self._prior = options.prior
         if self._prior is not None:
             self._values.restore(graph, self._prior)
+            for node, host in (*self._prior.done, *self._prior.under_way):
+                if node in graph.nodes and self._prior.changed((node, host)):
+                    self._note_change(self._layout.node_index[node])
 
     async def execute(self) -> GraphExecutionResult:
         started = time.time()
@@ -259,8 +263,14 @@ class _Run:
         on_demand = bool(self._layout.demand_up[self._layout.unit_node[unit]])
         return not on_demand and bool(self._values.missing(self._graph.nodes[node], host))
 
+    def _note_change(self, index: int) -> None:
+        """From now on steps that prove what others did know that something was done; waiting does nothing."""
+        if self._layout.writes[index]:
+            self._ctx.caches.pipeline.set(RUN_CHANGED, True)
+
     def _change(self, unit: int, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
         self._state.begin_run(unit)
+        self._note_change(self._layout.unit_node[unit])
         number = self._state.attempts[unit] + self._earlier_attempts(unit)
         return attempt.change(number, f"{self._options.run}.{self._layout.unit_node[unit]}.{number}", check)
 
@@ -326,6 +336,7 @@ class _Run:
 
     def _predict(self, unit: int, attempt: Attempt, prediction: Prediction, check: Check) -> None:
         self._state.predict_change(unit)
+        self._note_change(self._layout.unit_node[unit])
         self._end(
             unit, attempt, State.SUCCEEDED, time.time(), prediction=prediction, reason=check.reason, diff=check.diff
         )

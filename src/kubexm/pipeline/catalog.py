@@ -15,6 +15,7 @@ PIPELINES = {
     "create": "kubexm.pipeline.create:CreateCluster",
     "delete": "kubexm.pipeline.delete:DeleteCluster",
     "preflight": "kubexm.pipeline.preflight:PreflightPipeline",
+    "verify": "kubexm.pipeline.verify:VerifyPipeline",
 }
 
 

@@ -14,6 +14,7 @@ from kubexm.components.api.manifests import (
     note_group,
     undo_manifests,
 )
+from kubexm.components.api.nodes import NODE_NOTE, FoundNode, NodeSetting, find_nodes
 from kubexm.components.api.rollout import RolledOut, Workload, rollout_fault, workloads_of
 from kubexm.components.api.trouble import is_ready, pod_troubles
 
@@ -21,10 +22,13 @@ __all__ = [
     "ADMIN_CONF",
     "FIELD_MANAGER",
     "LABEL",
+    "NODE_NOTE",
+    "FoundNode",
     "Inventory",
     "Kubectl",
     "ManifestObject",
     "ManifestsApplied",
+    "NodeSetting",
     "Ref",
     "RolledOut",
     "Workload",
@@ -32,6 +36,7 @@ __all__ = [
     "apply_manifests",
     "check_manifests",
     "find_inventories",
+    "find_nodes",
     "is_ready",
     "is_transient",
     "list_of",

@@ -111,7 +111,8 @@ def _deployment(config: dict[str, Any], image: str) -> dict[str, Any]:
         "name": _NAME,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["local-path-provisioner", "start", "--config", "/etc/config/config.json"],
+        "command": ["local-path-provisioner", "start"],
+        "args": ["--config", "/etc/config/config.json", "--service-account-name", _NAME],
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             {"name": "CONFIG_MOUNT_PATH", "value": "/etc/config/"},

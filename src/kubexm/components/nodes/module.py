@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.api import api_host
+from kubexm.components.api import NodeSetting, api_host
 from kubexm.components.milestones import CLUSTER_UP, NODE_JOINED
-from kubexm.components.nodes.state import NodeSetting
 from kubexm.components.nodes.steps import NodeNetworked, NodesReady, NodesSet
 from kubexm.components.topology import nodes
 from kubexm.connector import Host

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.cache import Key
-from kubexm.components.api import FIELD_MANAGER, Kubectl, list_of, pod_troubles
-from kubexm.components.nodes.state import NOTE, FoundNode, NodeSetting, find_nodes
+from kubexm.components.api import (
+    FIELD_MANAGER,
+    NODE_NOTE,
+    FoundNode,
+    Kubectl,
+    NodeSetting,
+    find_nodes,
+    list_of,
+    pod_troubles,
+)
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
@@ -253,7 +261,7 @@ def _came_up(ctx: StepContext, nodes: Sequence[NodeSetting]) -> list[NodeSetting
 
 def _document(node: NodeSetting, found: FoundNode) -> dict[str, Any]:
     """With its UID, so that a node that went in the meantime is not made anew."""
-    metadata = {"name": node.name, "uid": found.uid, "labels": dict(node.labels), "annotations": {NOTE: node.note}}
+    metadata = {"name": node.name, "uid": found.uid, "labels": dict(node.labels), "annotations": {NODE_NOTE: node.note}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
 
 

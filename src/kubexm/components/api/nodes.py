@@ -1,4 +1,4 @@
-"""Nodes as the API has them, and as they should be. Asked for all at once, in few bytes."""
+"""Nodes as the API has them, and as they should be: asked for all at once, in few bytes. Must not know who asks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubexm.components.api import Kubectl, is_transient
+from kubexm.components.api.kubectl import Kubectl, is_transient
 
-__all__ = ["NOTE", "FoundNode", "NodeSetting", "find_nodes"]
+__all__ = ["NODE_NOTE", "FoundNode", "NodeSetting", "find_nodes"]
 
-NOTE: Final = "kubexm.io/node-settings"
+NODE_NOTE: Final = "kubexm.io/node-settings"
 """Annotation that says which labels and taints of a node are kubexm's, so that those that left the file go."""
 
 _READY: Final = '{.status.conditions[?(@.type=="Ready")]'
@@ -24,7 +24,7 @@ _ROWS: Final = (
             f"{_READY}.status}}",
             "{.metadata.labels}",
             "{.spec.taints}",
-            "{.metadata.annotations." + NOTE.replace(".", r"\.") + "}",
+            "{.metadata.annotations." + NODE_NOTE.replace(".", r"\.") + "}",
             f"{_READY}.message}}",
         )
     )

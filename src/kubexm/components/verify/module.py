@@ -1,0 +1,131 @@
+"""Proof that the cluster works: what can be seen, and what can be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.apis.v1alpha1.edits import digest
+from kubexm.components.api import RolledOut, Workload, api_host
+from kubexm.components.assets import image
+from kubexm.components.health import ProgramAnswers
+from kubexm.components.topology import LOCALHOST, control_planes, etcd_members, nodes, server_url
+from kubexm.components.verify.probe import ClusterProbed
+from kubexm.components.verify.state import (
+    ApiServerReady,
+    ControlPlanePodsReady,
+    EtcdServes,
+    HostHere,
+    NodesHealthy,
+)
+from kubexm.module import Module
+from kubexm.plan import ExecutionFragment
+from kubexm.runtime import ModuleContext, TaskContext
+from kubexm.task import FragmentBuilder, Task
+
+__all__ = ["Verification"]
+
+_PROGRAMS = {"kube-controller-manager": 10257, "kube-scheduler": 10259}
+
+
+class LookAtCluster(Task):
+    """Everything that can be seen without changing anything."""
+
+    def __init__(self, *, patience: float, alone: bool) -> None:
+        self._patience = patience
+        self._alone = alone
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """Nodes that wait for none of each other."""
+        g, spec, host = FragmentBuilder("verify.state"), ctx.cluster.spec, api_host(ctx)
+        patience = self._patience
+        networked = spec.network.plugin != "none" or self._alone
+        here = g.add("hosts", HostHere(), on=nodes(ctx))
+        g.add("api-servers", ApiServerReady(patience=patience), on=control_planes(ctx))
+        if spec.kubernetes.type == "kubeadm":
+            pods = ControlPlanePodsReady(pods=_static_pods(ctx), patience=patience)
+            g.add("control-plane", pods, on=host)
+        else:
+            for name, port in _PROGRAMS.items():
+                answers = ProgramAnswers(unit=name, path="/healthz", port=port, within=round(patience))
+                g.add(name.removeprefix("kube-"), answers, on=control_planes(ctx))
+        if spec.etcd.type == "kubexm":
+            url = server_url(LOCALHOST, spec.etcd.client_port)
+            g.add("etcd", EtcdServes(url=url, patience=patience), on=etcd_members(ctx))
+        known = NodesHealthy(
+            nodes=tuple(one.name for one in nodes(ctx)),
+            network=networked,
+            lost_allowed=not self._alone,
+            patience=patience,
+        )
+        g.add("nodes", known, on=host, after=[here])
+        rolled = RolledOut(name="verify", workloads=_workloads(ctx.cluster, networked=networked), patience=patience)
+        g.add("workloads", rolled, on=host)
+        return g.build()
+
+
+class TryCluster(Task):
+    """Pods that reach each other, names, services and volumes."""
+
+    def __init__(self, *, patience: float, alone: bool) -> None:
+        self._patience = patience
+        self._alone = alone
+
+    def is_required(self, ctx: TaskContext) -> bool:
+        """Not where the user is still to bring the network."""
+        return ctx.cluster.spec.network.plugin != "none" or self._alone
+
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        """One node, which takes away what it brings."""
+        g, spec = FragmentBuilder("verify.probe"), ctx.cluster.spec
+        here = g.add("hosts", HostHere(), on=nodes(ctx))
+        services = spec.network.service_cidr[0]
+        step = ClusterProbed(
+            nodes=tuple(host.name for host in nodes(ctx)),
+            image=image(ctx, "agnhost"),
+            dns=str(services[10]),
+            name=f"kubernetes.default.svc.{spec.kubernetes.dns_domain}",
+            expected=str(services[1]),
+            taints=tuple(dict.fromkeys(taint for host in nodes(ctx) for taint in host.taints)),
+            storage_class="local-path" if spec.storage.local_path.enabled else "",
+            settings="" if self._alone else digest(ctx.cluster),
+            patience=self._patience,
+        )
+        g.add("workloads", step, on=api_host(ctx), after=[here])
+        return g.build()
+
+
+class Verification(Module):
+    """Proof that the cluster works.
+
+    In `create` the trial is made only if something changed since the last one; `alone`, as in `verify`, each time.
+    """
+
+    def __init__(self, *, alone: bool = False, probe: bool = True) -> None:
+        """`alone`: nothing is created or waited for besides. `probe`: whether workloads are tried too."""
+        self._alone = alone
+        self._probe = probe
+
+    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
+        """What can be seen, and beside it what can be tried."""
+        looked = LookAtCluster(patience=30.0 if self._alone else 180.0, alone=self._alone)
+        tried = TryCluster(patience=60.0 if self._alone else 120.0, alone=self._alone)
+        return (looked, tried) if self._probe else (looked,)
+
+
+def _static_pods(ctx: TaskContext) -> tuple[str, ...]:
+    programs = ["kube-apiserver", *_PROGRAMS, *(["etcd"] if ctx.cluster.spec.etcd.type == "kubeadm" else [])]
+    return tuple(f"{program}-{host.name}" for host in control_planes(ctx) for program in programs)
+
+
+def _workloads(cluster: Cluster, *, networked: bool) -> tuple[Workload, ...]:
+    spec, found = cluster.spec, []
+    if spec.network.plugin == "flannel":
+        found.append(Workload("DaemonSet", "kube-flannel", "kube-flannel-ds"))
+    if spec.kubernetes.type == "kubeadm":
+        found.append(Workload("DaemonSet", "kube-system", "kube-proxy"))
+    if networked:
+        found.append(Workload("Deployment", "kube-system", "coredns"))
+        if spec.storage.local_path.enabled:
+            found.append(Workload("Deployment", "local-path-storage", "local-path-provisioner"))
+    return tuple(found)

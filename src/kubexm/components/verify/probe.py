@@ -1,0 +1,226 @@
+"""The proof that workloads work: pods on all nodes reach each other, names and services, and write to a volume.
+
+The namespace of a probe is removed whatever comes of it; one that a killed process left is removed by the next probe.
+What was proven is noted in the cluster: `create` does not prove the same settings again unless it changed something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubexm.cache import RUN_CHANGED, Key
+from kubexm.components.api import FIELD_MANAGER, Kubectl, list_of, pod_troubles
+from kubexm.components.verify.asking import Probe, questions, read_answers
+from kubexm.components.verify.objects import LABEL, VOLUME_POD, Sample, probe_objects, sample_of
+from kubexm.components.verify.state import HERE
+from kubexm.errors import StepError
+from kubexm.runtime import StepContext
+from kubexm.step import NOTHING, Check, Resources, Step, resources
+
+__all__ = ["ClusterProbed"]
+
+_RECORD: Final = "kubexm-verified"
+_SHOWN: Final = 6
+_NAMESPACE: Final = "kubexm-verify"
+_DEFAULT: Final = r"{.metadata.annotations.storageclass\.kubernetes\.io/is-default-class}"
+_CLASSES: Final = f'jsonpath={{range .items[*]}}{{.metadata.name}}{{"\\t"}}{_DEFAULT}{{"\\n"}}{{end}}'
+_PODS: Final = 'jsonpath={range .items[*]}{.metadata.name}{"\\t"}{.status.podIP}{"\\n"}{end}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterProbed(Step):
+    """Workloads work on these nodes, and that was proven with these settings since the last change."""
+
+    nodes: tuple[str, ...]
+    image: str
+    dns: str
+    """Address of the cluster's DNS service."""
+    name: str
+    """A name every cluster has, and its address."""
+    expected: str
+    taints: tuple[str, ...] = ()
+    """Of the file: a pod that the scheduler places tolerates them."""
+    storage_class: str = ""
+    """To be used; empty: the default one, if the cluster has any."""
+    settings: str = ""
+    """Digest of the settings that are proven; empty: it is proven each time."""
+    patience: float = 120.0
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Looks for the note of an earlier proof, unless this run changed something since."""
+        if not self.settings:
+            return Check.unreadable()
+        words = ("get", "configmap", _RECORD, "-n", "kube-system", "--ignore-not-found", "-o", "jsonpath={.data}")
+        result = await Kubectl(ctx.host).read(*words, display="ask what was proven")
+        if not result.ok:
+            return Check(False, reason="the API does not answer")
+        noted = json.loads(result.text or "{}")
+        if noted.get("run") == ctx.run:
+            return Check(True)
+        if noted.get("settings") != self.settings or noted.get("nodes") != self._names(ctx):
+            return Check(False, reason="these settings were not proven yet")
+        if ctx.has(RUN_CHANGED):
+            return Check(False, reason="something was changed since it was proven")
+        return Check(True)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Brings pods, has them ask each other, and takes them away again."""
+        kubectl = Kubectl(ctx.host)
+        sample = sample_of([name for name in self.nodes if name in ctx.values(HERE)])
+        storage = self.storage_class or await self._default_class(kubectl)
+        namespace = f"{_NAMESPACE}-{secrets.token_hex(3)}"
+        await self._remove(kubectl, "-l", LABEL)
+        try:
+            objects = probe_objects(namespace, sample, image=self.image, storage_class=storage, taints=self.taints)
+            await _apply(kubectl, objects, "bring pods that probe the cluster", self.patience)
+            volume = asyncio.create_task(self._volume(ctx, kubectl, namespace) if storage else asyncio.sleep(0))
+            try:
+                await self._ask(ctx, kubectl, namespace, sample)
+                await volume
+            finally:
+                volume.cancel()
+                await asyncio.gather(volume, return_exceptions=True)
+            await self._note(ctx, kubectl)
+        finally:
+            await self._remove(kubectl, namespace)
+
+    async def _ask(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample) -> None:
+        """Waits for the pods, then has them ask each other until all is well or patience is at its end."""
+        until = time.monotonic() + self.patience
+        await self._await_pods(ctx, kubectl, namespace, sample)
+        probe = await self._probe(kubectl, namespace, sample)
+        wait = 0.3
+        while True:
+            words = ("exec", "-i", "-n", namespace, f"probe-{next(iter(probe.addresses))}", "--", "sh")
+            result = await kubectl.read(
+                *words, stdin=questions(probe).encode(), within=90.0, long=True, display="ask the probing pods"
+            )
+            silent = f"the pod on {sample.nodes[0]} could not be asked: {result.error_text.strip()}"
+            faults = read_answers(probe, result.text) if result.ok else [silent]
+            if not faults:
+                return
+            if time.monotonic() + wait > until:
+                rest = [f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
+                raise StepError("\n  ".join((*faults[:_SHOWN], *rest)), host=ctx.host.name, hint=_hint(faults))
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 3.0)
+
+    async def _await_pods(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample) -> None:
+        limit = f"--timeout={self.patience:.0f}s"
+        result = await kubectl.read(
+            *("wait", "--for=condition=Ready", "pod", "-l", "app=probe", "-n", namespace, limit),
+            within=self.patience + 30,
+            long=True,
+            display="wait for the probing pods",
+        )
+        if not result.ok:
+            lines = await pod_troubles(kubectl, namespace, "-l", "app=probe")
+            raise StepError(
+                f"of {len(sample.nodes)} pods, one on each node, not all run after {self.patience:g} s: "
+                + ("\n  ".join(lines) or result.error_text.strip()),
+                host=ctx.host.name,
+                hint="`journalctl -u kubelet` on that node says why it cannot start a pod",
+            )
+
+    async def _probe(self, kubectl: Kubectl, namespace: str, sample: Sample) -> Probe:
+        pods, service = await asyncio.gather(
+            kubectl.read("get", "pods", "-l", "app=probe", "-n", namespace, "-o", _PODS, display="ask for addresses"),
+            kubectl.read("get", "service", "probe", "-n", namespace, "-o", "jsonpath={.spec.clusterIP}"),
+        )
+        for result in (pods, service):
+            if not result.ok:
+                raise kubectl.error(result)
+        rows = (line.split("\t") for line in pods.text.splitlines())
+        addresses = {int(name.removeprefix("probe-")): address for name, address in rows if address}
+        return Probe(
+            sample=sample,
+            addresses=dict(sorted(addresses.items())),
+            service=service.text.strip(),
+            dns=self.dns,
+            name=self.name,
+            expected=self.expected,
+        )
+
+    async def _volume(self, ctx: StepContext, kubectl: Kubectl, namespace: str) -> None:
+        result = await kubectl.read(
+            *("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{VOLUME_POD}", "-n", namespace),
+            f"--timeout={self.patience:.0f}s",
+            within=self.patience + 30,
+            long=True,
+            display="wait for the pod with a volume",
+        )
+        if result.ok:
+            return
+        lines = await pod_troubles(kubectl, namespace, "-l", "app=volume")
+        words = ("get", "events", "-n", namespace, "--field-selector", "involvedObject.kind=PersistentVolumeClaim")
+        claim = await kubectl.read(*words, "-o", 'jsonpath={range .items[*]}{.message}{"\\n"}{end}')
+        lines += [f"claim: {line}" for line in claim.text.splitlines()[-2:]]
+        raise StepError(
+            f"no volume was bound and written within {self.patience:g} s:\n  " + "\n  ".join(lines),
+            host=ctx.host.name,
+            hint="`kubectl get storageclass,pv,pvc -A` and the provisioner's log tell more",
+        )
+
+    async def _default_class(self, kubectl: Kubectl) -> str:
+        result = await kubectl.read("get", "storageclass", "-o", _CLASSES, display="ask for storage classes")
+        if not result.ok:
+            raise kubectl.error(result)
+        rows = (line.split("\t") for line in result.text.splitlines())
+        return next((name for name, default in rows if default == "true"), "")
+
+    async def _note(self, ctx: StepContext, kubectl: Kubectl) -> None:
+        data = {"settings": self.settings, "nodes": self._names(ctx), "run": ctx.run}
+        metadata = {"name": _RECORD, "namespace": "kube-system"}
+        document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        if self.settings:
+            await _apply(kubectl, [document], "note what was proven", self.patience)
+
+    async def _remove(self, kubectl: Kubectl, *words: str) -> None:
+        await kubectl.change(
+            *("delete", "namespace", *words, "--ignore-not-found", "--wait=false"),
+            patience=self.patience,
+            display="remove the probing pods",
+            hint=f"remove it by hand: `kubectl delete namespace -l {LABEL}`",
+        )
+
+    def _names(self, ctx: StepContext) -> str:
+        here = ctx.values(HERE)
+        return " ".join(sorted(name for name in self.nodes if name in here))
+
+    def reads(self) -> Resources:
+        """Nothing that could be read ahead: whether this run changes something is known when all else is done."""
+        return NOTHING
+
+    def writes(self) -> Resources:
+        """Its own namespace and note."""
+        return resources("api:verify")
+
+    def gathers(self) -> tuple[Key[Any], ...]:
+        """Which hosts are there."""
+        return (HERE,)
+
+    def describe(self) -> str:
+        """The state."""
+        return "pods, names, services and volumes work"
+
+
+async def _apply(kubectl: Kubectl, documents: list[dict[str, Any]], display: str, patience: float) -> None:
+    await kubectl.change(
+        *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts", "-f", "-"),
+        stdin=list_of(documents),
+        patience=patience,
+        display=display,
+    )
+
+
+def _hint(faults: list[str]) -> str:
+    if any("cannot reach" in fault for fault in faults):
+        return "packets between these nodes are lost: is the port of the network plugin (flannel: UDP 8472) open?"
+    if any("looked up" in fault for fault in faults):
+        return "`kubectl -n kube-system logs -l k8s-app=kube-dns`; do services work on that node (kube-proxy)?"
+    return "does kube-proxy run there? `kubectl -n kube-system logs -l k8s-app=kube-proxy`, `journalctl -u kube-proxy`"

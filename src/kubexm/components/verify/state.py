@@ -1,0 +1,231 @@
+"""What can be seen without changing anything: nodes, the control plane, etcd. Each waits a while before it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubexm.cache import Key, Scope
+from kubexm.components.api import ADMIN_CONF, Kubectl, find_nodes, is_ready, pod_troubles
+from kubexm.components.etcd.client import EtcdClient
+from kubexm.errors import StepError
+from kubexm.runtime import StepContext
+from kubexm.step import NOTHING, Check, Resources, Step, resources
+
+__all__ = ["HERE", "ApiServerReady", "ControlPlanePodsReady", "EtcdServes", "HostHere", "NodesHealthy"]
+
+HERE: Final = Key[bool]("verify-host", per_host=True, scope=Scope.TASK)
+"""The host is there: those that were lost on the way have no such value."""
+
+_SHOWN: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostHere(Step):
+    """The host is still there: it counts in what follows."""
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """It is, or nobody would have asked."""
+        return Check(True, values={HERE: True})
+
+    async def run(self, ctx: StepContext) -> None:
+        """Does nothing."""
+
+    def reads(self) -> Resources:
+        """Nothing."""
+        return NOTHING
+
+    def writes(self) -> Resources:
+        """Nothing."""
+        return NOTHING
+
+    def produces(self) -> tuple[Key[Any], ...]:
+        """That it is there."""
+        return (HERE,)
+
+    def describe(self) -> str:
+        """The state."""
+        return "host is there"
+
+
+class Seen(Step):
+    """A state that is only looked at: `fault` says what is wrong, and is asked again for a while."""
+
+    __slots__ = ()
+
+    patience: float
+
+    async def fault(self, ctx: StepContext) -> str:
+        """What is not as it should be; nothing if all is."""
+        raise NotImplementedError
+
+    async def details(self, ctx: StepContext) -> Sequence[str]:
+        """More lines for an error that is final."""
+        return ()
+
+    def hint(self, ctx: StepContext) -> str:
+        """What to do about it."""
+        raise NotImplementedError
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Looks once."""
+        fault = await self.fault(ctx)
+        return Check(False, reason=fault) if fault else Check(True)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Changes nothing: looks again until it is so, or nobody believes any more that it will be."""
+        until, wait = time.monotonic() + self.patience, 0.5
+        while fault := await self.fault(ctx):
+            if time.monotonic() + wait > until:
+                lines = [fault, *await self.details(ctx)]
+                raise StepError("\n  ".join(lines), host=ctx.host.name, hint=self.hint(ctx))
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 3.0)
+
+    def writes(self) -> Resources:
+        """Nothing, ever."""
+        return NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesHealthy(Seen):
+    """Every node is registered and Ready."""
+
+    nodes: tuple[str, ...]
+    network: bool = True
+    """False: the user brings the network, and it is enough that nodes are registered."""
+    lost_allowed: bool = False
+    """Hosts that were lost in this run do not count: that is told elsewhere."""
+    patience: float = 60.0
+
+    async def fault(self, ctx: StepContext) -> str:
+        """The nodes that are not."""
+        found = await find_nodes(Kubectl(ctx.host))
+        if found is None:
+            return "the API does not answer"
+        counted = [name for name in self.nodes if not self.lost_allowed or name in ctx.values(HERE)]
+        missing = [f"{name} is not registered" for name in counted if name not in found]
+        unready = [
+            f"{name} is not Ready: {found[name].message}"
+            for name in counted
+            if name in found and not found[name].ready and self.network
+        ]
+        return _few([*missing, *unready])
+
+    def hint(self, ctx: StepContext) -> str:
+        """Where to look."""
+        return "`kubectl describe node NAME`, and `journalctl -u kubelet` on the host itself"
+
+    def reads(self) -> Resources:
+        """The nodes, whose states change by themselves."""
+        return resources("api:nodes")
+
+    def gathers(self) -> tuple[Key[Any], ...]:
+        """Which hosts are there."""
+        return (HERE,) if self.lost_allowed else ()
+
+    def describe(self) -> str:
+        """The state."""
+        return (
+            f"{len(self.nodes)} node{'s' if len(self.nodes) != 1 else ''} {'Ready' if self.network else 'registered'}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiServerReady(Seen):
+    """This host's own API server is ready, and has its way to etcd."""
+
+    patience: float = 60.0
+
+    async def fault(self, ctx: StepContext) -> str:
+        """The checks of /readyz that fail."""
+        result = await Kubectl(ctx.host).read("get", "--raw", "/readyz?verbose", patience=0, display="ask for /readyz")
+        if result.ok:
+            return ""
+        failed = [line for line in f"{result.text}\n{result.error_text}".splitlines() if line.startswith("[-]")]
+        said = " ".join((result.error_text or result.text).split())
+        return f"the API server of {ctx.host.name} is not ready: " + (", ".join(failed) or said[-300:])
+
+    def hint(self, ctx: StepContext) -> str:
+        """Where to look."""
+        return f"its log on {ctx.host.name}: `crictl logs` or `journalctl -u kube-apiserver`; it uses {ADMIN_CONF}"
+
+    def reads(self) -> Resources:
+        """The API server, which lives by itself."""
+        return resources("api:readyz")
+
+    def describe(self) -> str:
+        """The state."""
+        return "API server ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlanePodsReady(Seen):
+    """Every pod of the control plane is ready, on each of its hosts."""
+
+    pods: tuple[str, ...]
+    """Their names."""
+    patience: float = 60.0
+
+    async def fault(self, ctx: StepContext) -> str:
+        """The pods that are not."""
+        words = ("get", "pods", "-n", "kube-system", "-l", "tier=control-plane", "-o", "json")
+        result = await Kubectl(ctx.host).read(*words, display="ask for the pods of the control plane")
+        if not result.ok:
+            return "the API does not answer"
+        ready = {pod["metadata"]["name"]: is_ready(pod) for pod in json.loads(result.text)["items"]}
+        missing = [f"pod {name} is not there" for name in self.pods if name not in ready]
+        return _few([*missing, *(f"pod {name} is not ready" for name in self.pods if ready.get(name) is False)])
+
+    async def details(self, ctx: StepContext) -> Sequence[str]:
+        """What their containers say."""
+        return await pod_troubles(Kubectl(ctx.host), "kube-system", "-l", "tier=control-plane")
+
+    def hint(self, ctx: StepContext) -> str:
+        """Where to look."""
+        return "`crictl ps -a` and `crictl logs` on that host; `journalctl -u kubelet` if there is no container at all"
+
+    def reads(self) -> Resources:
+        """The pods, which live by themselves."""
+        return resources("api:control-plane-pods")
+
+    def describe(self) -> str:
+        """The state."""
+        return f"{len(self.pods)} pods of the control plane ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdServes(Seen):
+    """This host's member of etcd answers a read that takes a quorum."""
+
+    url: str
+    """Of the member on the host itself."""
+    patience: float = 60.0
+
+    async def fault(self, ctx: StepContext) -> str:
+        """What etcdctl says."""
+        command = EtcdClient(ctx.host, (self.url,)).command("endpoint", "health")
+        result = await ctx.host.command.read(command, check=False, display="ask etcd for its health")
+        said = " ".join((result.error_text or result.text).split())
+        return "" if result.ok else f"etcd on {ctx.host.name} has no quorum or does not answer: {said[-300:]}"
+
+    def hint(self, ctx: StepContext) -> str:
+        """Where to look."""
+        return f"`journalctl -u etcd` on {ctx.host.name} and on the other members: can they reach each other?"
+
+    def reads(self) -> Resources:
+        """etcd, which lives by itself."""
+        return resources("etcd:health")
+
+    def describe(self) -> str:
+        """The state."""
+        return "etcd has a quorum"
+
+
+def _few(lines: Sequence[str]) -> str:
+    rest = f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return "; ".join(lines[:_SHOWN]) + rest
