@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kubexm.components.etcd import Etcd
+from kubexm.components.etcd.serving import MemberServing
 from kubexm.components.pki.module import Pki
 from kubexm.lab import Lab
 from kubexm.lab.bundle import BundleBuild, PlainProgress
+from kubexm.plan import ExecutionNode
 from tests.cluster.conftest import MakeLab
 from tests.cluster.parts import HostsReady, Parts
 
@@ -45,6 +48,13 @@ class Members(Parts):
     """etcd on the lab's hosts."""
 
     names = ("n1", "n2", "n3")
+    patience = 0.0
+    """Seconds for a member to serve, where what is planned takes too long for a test."""
+
+    def tweak(self, node: ExecutionNode) -> ExecutionNode:
+        if self.patience and isinstance(node.step, MemberServing):
+            return replace(node, step=replace(node.step, within=self.patience))
+        return node
 
     async def etcdctl(self, host: str, *words: str, endpoint: str = "https://127.0.0.1:2379") -> str:
         return await self.sh(host, f"/usr/local/bin/etcdctl {ACCESS} --endpoints={endpoint} {' '.join(words)}")
@@ -203,6 +213,11 @@ async def test_a_member_that_lost_its_data_joins_again(etcd: Members) -> None:
     (await etcd.run()).ok()
     await etcd.etcdctl("n1", "put greeting hello")
     await etcd.sh("n3", "systemctl stop etcd; rm -rf /var/lib/etcd/*")
+    # What an etcd leaves that tried to join, and reached nobody.
+    vain = "--initial-cluster=n3=http://127.0.0.1:12380,x=http://127.0.0.1:1 --initial-cluster-state=existing"
+    peer = "--initial-advertise-peer-urls=http://127.0.0.1:12380 --listen-peer-urls=http://127.0.0.1:12380"
+    await etcd.sh("n3", f"! timeout 30 etcd --name=n3 --data-dir=/var/lib/etcd {vain} {peer} >/dev/null 2>&1")
+    await etcd.sh("n3", "test -e /var/lib/etcd/member/snap/db && chown -R etcd /var/lib/etcd/member")
     (await etcd.run()).ok()
     await etcd.healthy()
     assert await etcd.etcdctl("n3", "get greeting --print-value-only") == "hello"
@@ -246,7 +261,8 @@ async def test_a_lone_member_without_its_data_forms_no_other_cluster(etcd: Membe
     etcd.spec["roleGroups"] = {"etcd": ["n1"], "controlPlane": ["n1"], "worker": ["n1"]}
     (await etcd.run()).ok()
     await etcd.sh("n1", "systemctl stop etcd; rm -rf /var/lib/etcd/*; systemctl start etcd; sleep 3")
-    assert await etcd.sh("n1", "ls -A /var/lib/etcd/member/wal", check=False) == "", "not by itself either"
+    assert await etcd.sh("n1", "ls -A /var/lib/etcd") == "", "not by itself either"
+    assert "must join again" in await etcd.sh("n1", "journalctl -u etcd -o cat | tail -n 20")
     node, host = (await etcd.run()).failure()
     assert node == "etcd.keep.admitted@n1"
     assert host.error is not None
@@ -256,9 +272,9 @@ async def test_a_lone_member_without_its_data_forms_no_other_cluster(etcd: Membe
 
 async def test_too_few_survivors_let_nobody_in(etcd: Members) -> None:
     (await etcd.run()).ok()
-    old = (await etcd.members())["n3"]["ID"]
     await asyncio.gather(etcd.sh("n1", WIPE), etcd.sh("n2", WIPE))
     before = await etcd.sh("n3", "systemctl show -p InvocationID --value etcd")
+    etcd.patience = 10
     outcome = await etcd.run()
     failed = {(node, host.host): host.error for node, host in outcome.result.failures()}
     assert failed
@@ -266,7 +282,6 @@ async def test_too_few_survivors_let_nobody_in(etcd: Members) -> None:
     assert error is not None
     assert "quorum" in error.message
     assert await etcd.sh("n3", "systemctl show -p InvocationID --value etcd") == before
-    assert f"{old:x}" in await etcd.sh("n3", "journalctl -u etcd -o cat | grep -m 1 -o 'local-member-id\":\"[0-9a-f]*'")
     assert await etcd.everywhere("ls -A /var/lib/etcd 2>/dev/null || :") == ["", "", "member"]
 
 
@@ -309,7 +324,7 @@ async def test_whoever_does_not_come_up_says_why(etcd: Members) -> None:
         assert error is not None
         assert "address already in use" in error.message
         assert "journalctl -u etcd" in error.hint
-        assert not any(node.endswith("marked") for node, _ in outcome.changed)
+        assert not any(node == "etcd.form.marked" for node, _ in outcome.changed), "it is no cluster yet"
     finally:
         await etcd.sh("n2", f"kill {taker}")
     (await etcd.run()).ok()

@@ -13,9 +13,10 @@ from kubexm.connector import CommandResult
 from kubexm.connector.base import shell
 from kubexm.runtime import HostRuntime
 
-__all__ = ["EtcdClient", "Member", "Membership", "has_quorum", "log_text", "parse_members", "quorum"]
+__all__ = ["EtcdClient", "Member", "Membership", "has_quorum", "parse_members", "quorum", "telling"]
 
 _MEMBERS = "members of etcd"
+_BAD = ("error", "fatal", "panic", "flag provided but not defined", "invalid value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +135,11 @@ def parse_members(text: str) -> Membership | None:
         return None
 
 
-def log_text(lines: str, *, most: int = 12) -> str:
-    """The last lines of etcd's log as people read them: level, message, and the error if there is one."""
-    return "\n".join(_readable(line) for line in lines.splitlines()[-most:] if line.strip())
+def telling(log: str, *, most: int = 6) -> list[str]:
+    """The last lines of etcd's log that tell of an error, else its very last ones, as people read them."""
+    lines = [_readable(line) for line in log.splitlines() if line.strip()]
+    bad = [line for line in lines if line.startswith(_BAD)]
+    return list(dict.fromkeys((bad or lines)[-most:]))
 
 
 def _readable(line: str) -> str:
@@ -145,5 +148,4 @@ def _readable(line: str) -> str:
         level, message = str(entry["level"]), str(entry["msg"])
     except (ValueError, KeyError, TypeError):
         return line
-    more = [f"{key}={entry[key]}" for key in ("error", "remote-peer-id", "stream-type") if entry.get(key)]
-    return " ".join([f"{level}:", message, *more])
+    return f"{level}: {message}" + (f": {entry['error']}" if entry.get("error") else "")

@@ -18,6 +18,8 @@ from kubexm.connector.base import shell
 __all__ = ["DataState", "WalIds", "cluster_id", "member_id", "parse_state", "state_script"]
 
 _HEAD = 1024
+_NOTHING = 64
+"""KiB of a database that holds nothing yet."""
 _METADATA = 1
 
 
@@ -45,13 +47,20 @@ class DataState:
 
 
 def state_script(directory: PurePosixPath | str) -> str:
-    """Shell text that prints on one line what `parse_state` reads; a lost+found of a disk of its own does not count."""
+    """Shell text that prints on one line what `parse_state` reads.
+
+    What a disk of its own has (lost+found) does not count, nor what an etcd leaves that ended before it was a member:
+    a database with nothing in it, and no log.
+    """
     return f"""kx_d={shell(str(directory))}
 kx_w=$(ls -- "$kx_d/member/wal" 2>/dev/null | grep '\\.wal$' | tail -n 1)
 if [ -n "$kx_w" ]; then
   echo "wal $(head -c {_HEAD} -- "$kx_d/member/wal/$kx_w" | od -A n -t x1 -v | tr -d ' \\n')"
 else
-  echo "other $(ls -A -- "$kx_d" 2>/dev/null | grep -v -x lost+found | head -n 1)"
+  kx_o=$(ls -A -- "$kx_d" 2>/dev/null | grep -v -x lost+found)
+  if [ "$kx_o" = member ] && [ -z "$(find "$kx_d/member" ! -type d ! -path '*/member/wal.tmp/*' \\
+    \\( ! -path '*/member/snap/db' -o -size +{_NOTHING}k \\) | head -n 1)" ]; then kx_o=; fi
+  printf 'other %s\\n' "$(printf '%s\\n' "$kx_o" | head -n 1)"
 fi"""
 
 

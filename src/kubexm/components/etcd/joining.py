@@ -12,6 +12,7 @@ from kubexm.components.etcd.data import DataState, parse_state, state_script
 from kubexm.components.etcd.forming import foreign_data
 from kubexm.components.etcd.layout import BOOTSTRAP, UNIT
 from kubexm.components.etcd.unit import joining
+from kubexm.connector.base import shell
 from kubexm.errors import CommandError, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
@@ -46,17 +47,19 @@ class MemberAdmitted(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """A member that has data and runs belongs; else the survivors are asked."""
-        script = f"{state_script(self.data_dir)}\nsystemctl is-active {UNIT} 2>/dev/null || :"
+        script = (
+            f"{state_script(self.data_dir)}\nsystemctl is-active {UNIT}\ncat -- {shell(BOOTSTRAP)} 2>/dev/null || :"
+        )
         result = await ctx.host.command.read(script, display=f"look at {self.data_dir}")
-        line, _, active = result.text.partition("\n")
+        line, active, told = [*(result.text + "\n").split("\n", 2), "", ""][:3]
         state = parse_state(line)
-        if state.ids is not None and active.strip() == "active":
+        if state.ids is not None and active == "active":
             return Check(True)
         if state.stranger:
             raise foreign_data(ctx, self.data_dir, state)
         found = await self._client(ctx).members()
         if state.ids is None:
-            return Check(False, reason="it is not a member yet" if found else "no data, and the others do not answer")
+            return self._expected(ctx, found, told)
         if found is not None:
             self._recognise(ctx, state, found)
         return Check(True)
@@ -91,6 +94,18 @@ class MemberAdmitted(Step):
 
     def _url(self, ctx: StepContext) -> str:
         return dict(self.peer_urls)[ctx.host.name]
+
+    def _expected(self, ctx: StepContext, found: Membership | None, told: str) -> Check:
+        """Whether an empty member need only be started."""
+        if found is None:
+            return Check(False, reason="it has no data, and the others do not answer")
+        own = found.with_peer_url(self._url(ctx))
+        if own is None:
+            return Check(False, reason="it is not a member yet")
+        if own.name:
+            return Check(False, reason="its data is gone")
+        same = told == self._told(ctx, found)
+        return Check(True) if same else Check(False, reason="it does not know the other members yet")
 
     def _recognise(self, ctx: StepContext, state: DataState, found: Membership) -> None:
         """Refuses data that is not this member's."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from kubexm.components.etcd.client import EtcdClient, Membership, has_quorum, log_text, parse_members
+from kubexm.components.etcd.client import EtcdClient, Membership, has_quorum, parse_members, telling
 from kubexm.components.etcd.layout import ETCDCTL, UNIT
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError, StepError
@@ -97,7 +97,7 @@ class MemberServing(Step):
             await client.change("member", "promote", own.hex_id, display=f"let {ctx.host.name} vote in etcd")
 
     async def _failure(self, ctx: StepContext, reason: str) -> StepError | CommandError:
-        log = log_text(await ctx.host.services.logs(UNIT, 20))
+        log = await _last_words(ctx, separator="\n")
         failure = await ctx.host.services.failure(UNIT)
         hint = f"its whole log: `journalctl -u {UNIT}` on {ctx.host.name}"
         if isinstance(failure, CommandError):
@@ -137,18 +137,25 @@ class MemberRunning(ServiceRunning):
     """etcd runs from these inputs, as ServiceRunning has it; restarted only if the others are a quorum without it."""
 
     urls: tuple[tuple[str, str], ...] = ()
-    """Name and client URL of every member."""
+    """Name and client URL of every member of a cluster that is there; of one that is formed, nobody is asked."""
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks systemd; an etcd that does not stay up tells why in its own words."""
+        # By name: a class with slots is made anew, which super() without arguments does not know.
+        check = await ServiceRunning.precheck(self, ctx)
+        if check.satisfied or not any(word in check.reason for word in ("failed", "auto-restart")):
+            return check
+        return Check(False, reason=f"etcd does not stay up: {await _last_words(ctx)}")
 
     async def run(self, ctx: StepContext) -> None:
         """Restarts it, unless that would cost the quorum."""
-        if (await ctx.host.services.status(self.unit)).is_active:
+        if self.urls and (await ctx.host.services.status(self.unit)).is_active:
             await self._spare_quorum(ctx)
-        # By name: a class with slots is made anew, which super() without arguments does not know.
         await ServiceRunning.run(self, ctx)
 
     def writes(self) -> Resources:
         """The unit, and how etcd is: what others read of that before no longer counts."""
-        return ServiceRunning.writes(self) | resources(_HEALTH)
+        return ServiceRunning.writes(self) | (resources(_HEALTH) if self.urls else NOTHING)
 
     async def _spare_quorum(self, ctx: StepContext) -> None:
         """Refuses if others are missing; where there is no quorum now, a restart can only help."""
@@ -171,6 +178,12 @@ class MemberRunning(ServiceRunning):
             host=ctx.host.name,
             hint=f"bring {missing[0]} back first (`journalctl -u {UNIT}` there), then run again",
         )
+
+
+async def _last_words(ctx: StepContext, separator: str = " | ") -> str:
+    """What of etcd's log tells why it does not come up: usage that it prints after an error can be long."""
+    log = await ctx.host.services.logs(UNIT, 600)
+    return separator.join(telling(log))
 
 
 def _reason(output: str) -> str:

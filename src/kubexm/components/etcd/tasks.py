@@ -6,6 +6,7 @@ Left on a host, besides what the runner keeps originals of: the data below `etcd
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from kubexm.components.assets import place, stamp_of
@@ -72,13 +73,13 @@ class FormCluster(Task):
         ready = [pki, binary, *_prepared(g, ctx, known)]
         start = g.add(
             "start",
-            ServiceRunning(unit=UNIT, inputs=_inputs()),
+            MemberRunning(unit=UNIT, inputs=_inputs()),
             on=members,
             after_same_host=ready,
             needs=HOST_READY,
         )
         serving = g.add("serving", _serving(ctx), on=members, after=[start], provides=ETCD_QUORUM)
-        _settled(g, ctx, serving)
+        _settled(g, ctx, serving, after=[serving])
         return g.build()
 
 
@@ -186,11 +187,12 @@ def _prepared(g: FragmentBuilder, ctx: TaskContext, known: NodeHandle) -> list[N
     ]
 
 
-def _settled(g: FragmentBuilder, ctx: TaskContext, serving: NodeHandle) -> None:
+def _settled(g: FragmentBuilder, ctx: TaskContext, serving: NodeHandle, after: Sequence[NodeHandle] = ()) -> None:
     """A member that serves forms no other cluster if its data is lost one day, and its host says what it is."""
     members = etcd_members(ctx)
     g.add("sealed", FilePresent(path=BOOTSTRAP, content=unit.SEALED), on=members, after_same_host=[serving])
-    g.add("marked", HostMarked(cluster=ctx.cluster.name, role="etcd"), on=members, after_same_host=[serving])
+    mark = HostMarked(cluster=ctx.cluster.name, role="etcd")
+    g.add("marked", mark, on=members, after=after, after_same_host=[serving])
 
 
 def _serving(ctx: TaskContext, *, joins: bool = False) -> MemberServing:

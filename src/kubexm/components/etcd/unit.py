@@ -17,6 +17,13 @@ SEALED = (
 )
 """What a member is told once it is one: whoever loses its data then waits to be let in again."""
 
+_GUARD = (
+    'for f in "$1"/member/wal/*.wal; do if [ -e "$f" ]; then exit 0; fi; done; '
+    'if [ -n "$ETCD_INITIAL_CLUSTER" ]; then exit 0; fi; '
+    'echo "fatal: $1 holds no data, and this member is not expected to be new: it must join again"; exit 1'
+)
+"""etcd would begin to fill the directory before it found that out itself."""
+
 
 def service(arguments: Mapping[str, Sequence[str]], *, cluster: str, data_dir: str) -> str:
     """The unit of a member.
@@ -37,6 +44,7 @@ Type=exec
 User={USER}
 Group={USER}
 EnvironmentFile=-{BOOTSTRAP}
+ExecStartPre=/bin/sh -c {unit_word(_GUARD)} etcd {unit_word(data_dir)}
 ExecStart={command}
 Restart=always
 RestartSec=2s

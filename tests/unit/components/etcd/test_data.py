@@ -56,6 +56,22 @@ def test_what_is_no_data_of_etcd_is_named(tmp_path: Path) -> None:
     assert look(tmp_path) == DataState(stranger="family photos")
 
 
+def test_what_an_etcd_leaves_that_never_was_a_member_is_nothing(tmp_path: Path) -> None:
+    snap = tmp_path / "member" / "snap"
+    snap.mkdir(parents=True)
+    assert look(tmp_path).is_empty
+    (snap / "db").write_bytes(bytes(20480))
+    assert look(tmp_path).is_empty
+    (snap / "db").write_bytes(bytes(1_000_000))
+    assert look(tmp_path) == DataState(stranger="member"), "a log may be elsewhere"
+    (snap / "db").write_bytes(bytes(20480))
+    (snap / "0000000000000001-0000000000000001.snap").write_bytes(b"x")
+    assert not look(tmp_path).is_empty
+    (snap / "0000000000000001-0000000000000001.snap").unlink()
+    (tmp_path / "photos").mkdir()
+    assert not look(tmp_path).is_empty
+
+
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"\xff" * 64, bytes.fromhex("0800000000000000") + b"\x0b" * 8])
 def test_a_log_that_cannot_be_read_is_not_taken_for_ours(tmp_path: Path, content: bytes) -> None:
     log(tmp_path, content)

@@ -92,7 +92,8 @@ def test_members_of_a_new_cluster_start_without_waiting_for_each_other(tmp_path:
     graph = plan(tmp_path)
     start = graph.nodes["etcd.form.start"]
     assert start.hosts == MEMBERS
-    assert type(start.step) is ServiceRunning
+    assert isinstance(start.step, MemberRunning)
+    assert start.step.writes() == {"unit:etcd.service"}, "nothing of the cluster, or they would start one by one"
     assert start.after == ()
     prepared = {"founders", "pki", "binary", "unit", "data"}
     assert {f"etcd.form.{name}" for name in prepared} <= upstream(graph, "etcd.form.start")
@@ -112,7 +113,7 @@ def test_quorum_is_that_every_member_serves(tmp_path: Path) -> None:
     assert serving.step.writes() == frozenset(), "members are waited for side by side"
     mark = graph.nodes["etcd.form.marked"]
     assert mark.step == HostMarked(cluster="prod", role="etcd")
-    assert mark.after_same_host == ("etcd.form.serving",)
+    assert mark.after == ("etcd.form.serving",), "a cluster is one when all its members are"
     assert graph.nodes["etcd.form.sealed"].after_same_host == ("etcd.form.serving",)
 
 

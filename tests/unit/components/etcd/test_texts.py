@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kubexm.components.etcd import backup
-from kubexm.components.etcd.client import has_quorum, log_text, parse_members, quorum
+from kubexm.components.etcd.client import has_quorum, parse_members, quorum, telling
 from kubexm.components.etcd.schedule import on_calendar
 from tests.unit.components.etcd.test_arguments import etcd
 
@@ -76,8 +76,10 @@ def test_quorum() -> None:
 
 
 def test_log_lines_are_made_readable() -> None:
-    line = json.dumps({"level": "fatal", "ts": "t", "caller": "c", "msg": "discovery failed", "error": "no disk"})
-    assert log_text(f"plain\n{line}\n\n") == "plain\nfatal: discovery failed error=no disk"
+    fatal = json.dumps({"level": "fatal", "ts": "t", "caller": "c", "msg": "discovery failed", "error": "no disk"})
+    info = json.dumps({"level": "info", "ts": "t", "caller": "c", "msg": "starting"})
+    assert telling(f"{info}\n{fatal}\n{fatal}\n\n{info}\nUsage:\n") == ["fatal: discovery failed: no disk"]
+    assert telling(f"{info}\nplain\n") == ["info: starting", "plain"]
 
 
 def test_a_backup_keeps_the_newest_and_leaves_everything_else(tmp_path: Path) -> None:
