@@ -74,6 +74,8 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
         "kubelet-certificate-authority": f"{PKI}/ca.crt",
         "profiling": "false",
         "service-node-port-range": str(spec.kubernetes.service_node_ports),
+        # Without it an API server that is told to stop waits for every watch to end: it is killed after half a minute.
+        "shutdown-send-retry-after": "true",
         **_audit(cluster),
         **_anonymous(cluster),
         **_TLS,
