@@ -21,17 +21,18 @@ __all__ = ["NodeRegistered", "Probe", "StaticPodsServe"]
 _CRICTL: Final = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 10s"
 _SUPER_ADMIN: Final = "/etc/kubernetes/super-admin.conf"
 _CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
-_ATTEMPTS: Final = 4
+_ATTEMPTS: Final = 3
 """A container that was started this often and ended each time is not going to come up."""
 _LOG_LINES: Final = 25
 
 # kx_why COMPONENT MANIFEST PORT PROBE…: sets w to why the pod does not serve yet; nothing if it does.
 # Whether somebody listens costs nothing to see; the probe itself is a program to start. State 0A is LISTEN.
-_LIBRARY: Final = f"""kx_pods() {{ {_CRICTL} pods --state ready --label tier=control-plane -o json; }}
+_LIBRARY: Final = f"""kx_found() {{ sed -n 's|^ *{DIGEST}: ||p' "$1" 2>/dev/null; }}
+kx_pods() {{ {_CRICTL} pods --state ready --label tier=control-plane -o json; }}
 kx_why() {{
   c=$1 m=$2 p=$3
   shift 3
-  d=$(sed -n 's|^ *{DIGEST}: ||p' "$m" 2>/dev/null)
+  d=$(kx_found "$m")
   if [ -z "$d" ]; then w="there is no $c on this host yet"; return; fi
   case $pods in *"$d"*) ;; *) w="$c has not been started from its manifest yet"; return ;; esac
   if ! cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ":$p [0-9A-F]*:0000 0A "; then
@@ -56,20 +57,20 @@ while :; do
   if [ -z "$w" ]; then exit 0; fi
   n=$((n + 1))
   if [ $((n % 10)) = 0 ]; then
-    for c in @COMPONENTS@; do
-      k=$(kx_attempts "$c")
-      if [ "${k:-0}" -ge @ATTEMPTS@ ]; then echo "$c"; echo "$w" >&2; exit 1; fi
-    done
+@COUNTS@
   fi
   if [ "$(date +%s)" -ge "$end" ]; then echo "$c"; echo "$w" >&2; exit 1; fi
   sleep 0.2
 done
 """
-# The latest container of a component: its number counts how often it was started, less one.
-_LAST: Final = f"""kx_last() {{ {_CRICTL} ps -a --latest --name "^$1\\$" -o json; }}
-kx_attempts() {{ kx_last "$1" 2>/dev/null | sed -n 's/^ *"attempt": \\([0-9]*\\).*/\\1/p' | head -n 1; }}
+# The latest container that was started from the manifest as it is; its number counts how often, less one.
+_LAST: Final = f"""kx_last() {{
+  p=$({_CRICTL} pods -q --label "{DIGEST}=$(kx_found "$2")" | head -n 1)
+  if [ -n "$p" ]; then {_CRICTL} ps -a --latest --pod "$p" --name "^$1\\$" -o json; fi
+}}
+kx_attempts() {{ kx_last "$@" 2>/dev/null | sed -n 's/^ *"attempt": \\([0-9]*\\).*/\\1/p' | head -n 1; }}
 """
-_TELL: Final = """j=$(kx_last "$1")
+_TELL: Final = """j=$(kx_last "$@")
 id=$(printf '%s\\n' "$j" | sed -n 's/^ *"id": "\\([0-9a-f]*\\)".*/\\1/p' | head -n 1)
 s=$(printf '%s\\n' "$j" | sed -n 's/^ *"state": "CONTAINER_\\([A-Z]*\\)".*/\\1/p' | head -n 1)
 if [ -n "$id" ]; then
@@ -110,6 +111,12 @@ class Probe:
         """One line of a script that looks at it, unless something else is wrong already."""
         start = shell("kx_why", self.component, manifest(self.component), f"{self.port:04X}", *self.words())
         return f'  if [ -z "$w" ]; then {start}; fi'
+
+    def count(self) -> str:
+        """One line of a script that gives up on it once it was started too often."""
+        count = shell("kx_attempts", self.component, manifest(self.component))
+        told = f'echo {shell(self.component)}; echo "$w" >&2; exit 1'
+        return f'    k=$({count}); if [ "${{k:-0}}" -ge {_ATTEMPTS - 1} ]; then {told}; fi'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +163,17 @@ class StaticPodsServe(Step):
         return (
             script.replace("@PROBES@", "\n".join(probe.line() for probe in self.probes))
             .replace("@WITHIN@", str(self.within))
-            .replace("@ATTEMPTS@", str(_ATTEMPTS - 1))
-            .replace("@COMPONENTS@", shell(*(probe.component for probe in self.probes)))
+            .replace("@COUNTS@", "\n".join(probe.count() for probe in self.probes))
         )
 
     async def _failure(self, ctx: StepContext, component: str, why: str) -> CommandError:
         component = component or self.probes[0].component
-        script = _LAST + f"set -- {shell(component)}\n" + _TELL.replace("@LINES@", str(_LOG_LINES))
+        script = (
+            _LIBRARY
+            + _LAST
+            + f"set -- {shell(component, manifest(component))}\n"
+            + _TELL.replace("@LINES@", str(_LOG_LINES))
+        )
         found = await ctx.host.command.read(script, check=False, long=True, display=f"read the log of {component}")
         container, _, rest = found.text.partition("\n")
         state, _, log = rest.partition("\n")

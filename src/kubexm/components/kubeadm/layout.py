@@ -33,7 +33,7 @@ SCHEDULER: Final = "kube-scheduler"
 ETCD: Final = "etcd"
 
 DIGEST: Final = "kubexm.io/digest"
-"""Annotation of each static pod: a digest of its manifest and of all files it reads when it starts."""
+"""Label of each static pod, and of its sandbox: a digest of its manifest and of all files it reads when it starts."""
 PLACEHOLDER: Final = "kubexm-digest-goes-here"
 
 

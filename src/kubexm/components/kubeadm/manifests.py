@@ -31,7 +31,7 @@ kx_pod() {{
   shift 2
   p_files=$(sha256sum -- "$@" 2>&1) || {{ p_why="misses one of its files: $p_files"; return 1; }}
   p_digest=$({{ sed "s|$p_now|{PLACEHOLDER}|" "$p_manifest" && printf '%s\\n' "$p_files"; }} | sha256sum) || return 1
-  p_digest=sha256-${{p_digest%% *}}
+  p_digest=sha256-$(printf %.40s "$p_digest")
 }}
 kx_sources() {{ sha256sum -- {shell(CONFIG)} {shell(stamp_of("kubeadm"))} {shell(PATCHES)}/*.json | sha256sum; }}
 """

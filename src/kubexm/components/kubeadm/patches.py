@@ -55,7 +55,7 @@ def patch_files(ctx: TaskContext) -> tuple[HostFile, ...]:
 
 
 def _ours(cluster: Cluster, component: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"metadata": {"annotations": {DIGEST: PLACEHOLDER}}}
+    found: dict[str, Any] = {"metadata": {"labels": {DIGEST: PLACEHOLDER}}}
     if component == API_SERVER and _refuses_strangers(cluster):
         # The kubelet, which probes, is a stranger to the API server: it can only see whether somebody listens.
         listens = {"httpGet": None, "tcpSocket": {"port": cluster.spec.control_plane_endpoint.port}}
