@@ -58,7 +58,7 @@ class Placed(Operations):
         snapshot: PurePosixPath | None,
     ) -> None:
         """The archive's members (all, if none are named) are in the directory, and remembered. Leaves no archive."""
-        archive = self.state / "incoming" / f"{name}-{sha256[:16]}{''.join(source.suffixes[-2:])}"
+        archive = self.place / f"{name}-{sha256[:16]}{''.join(source.suffixes[-2:])}"
         options = archive_options(source.name, self.facts, self.connector.host)
         await self.incoming(name)
         await self.connector.upload(Upload(source=source, path=archive, mode=0o600, sha256=sha256, durable=False))
@@ -70,8 +70,12 @@ class Placed(Operations):
             hint = "Do not trust this archive: get it again from its origin and compare its checksum."
         self._checked(result, hint=hint)
 
+    @property
+    def place(self) -> PurePosixPath:
+        """The directory for what is sent to the host and does not stay."""
+        return self.state / "incoming"
+
     async def incoming(self, what: str) -> PurePosixPath:
-        """The directory for what is sent to the host and does not stay, made if need be."""
-        place = self.state / "incoming"
-        self._checked(await self._change(f"umask 077; mkdir -p -- {shell(place)}", f"make room for {what}"))
-        return place
+        """The same, made if need be."""
+        self._checked(await self._change(f"umask 077; mkdir -p -- {shell(self.place)}", f"make room for {what}"))
+        return self.place

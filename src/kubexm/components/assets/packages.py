@@ -15,7 +15,7 @@ from kubexm.connector import Host, Upload
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError
 from kubexm.plan import Milestone
-from kubexm.runner import STATE, Facts
+from kubexm.runner import Facts
 from kubexm.runtime import StepContext, TaskContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.undo import recall, remember
@@ -24,7 +24,6 @@ from kubexm.task import FragmentBuilder, NodeHandle
 __all__ = ["PackageFile", "PackageNeed", "PackagesPlaced", "WantedPackage", "os_packages", "place_packages"]
 
 _NEW: Key[list[str]] = Key("assets.packages.new", per_host=True, scope=Scope.STEP)
-_INCOMING = STATE / "incoming" / "packages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,18 +117,19 @@ class PackagesPlaced(Step):
             return await self._sent(ctx, need.files)
 
     async def _sent(self, ctx: StepContext, files: Sequence[PackageFile]) -> list[str]:
-        await ctx.host.command.run(f"umask 077; mkdir -p -- {shell(_INCOMING)}", display="make room for packages")
+        place = ctx.host.placed.place / "packages"
+        await ctx.host.command.run(f"umask 077; mkdir -p -- {shell(place)}", display="make room for packages")
         places: list[PurePosixPath] = []
         try:
             for file in files:
                 source = ctx.assets.local(file.path, ctx.facts.arch, sha256=file.sha256)
-                places.append(_INCOMING / source.name)
+                places.append(place / source.name)
                 await ctx.host.connector.upload(
                     Upload(source=source, path=places[-1], mode=0o600, sha256=file.sha256, durable=False)
                 )
             return list(await ctx.host.packages.install_files(places))
         finally:
-            await ctx.host.command.run(shell("rm", "-rf", "--", _INCOMING), display="remove package files")
+            await ctx.host.command.run(shell("rm", "-rf", "--", place), display="remove package files")
 
     def _need(self, ctx: StepContext) -> PackageNeed:
         target = target_of(ctx.facts)

@@ -37,9 +37,9 @@ __all__ = ["ImagesImported", "ImagesPulled", "ImagesSent", "WantedImage"]
 
 _INCOMING = STATE / "incoming"
 _SOCKET = "/run/containerd/containerd.sock"
-_LOOK = f"""\
-for a in {_INCOMING}/images-*.tar; do if [ -f "$a" ]; then printf 'archive %s\\n' "${{a##*/}}"; fi; done
-if [ -S {_SOCKET} ] && command -v ctr >/dev/null; then
+_LOOK = """\
+for a in {incoming}/images-*.tar; do if [ -f "$a" ]; then printf 'archive %s\\n' "${{a##*/}}"; fi; done
+if [ -S {socket} ] && command -v ctr >/dev/null; then
   timeout 15 ctr -n k8s.io images ls | while read -r r _ d _; do printf 'image %s %s\\n' "$r" "$d"; done
 fi
 """
@@ -72,7 +72,8 @@ class _Found:
 
 async def _look(ctx: StepContext) -> _Found:
     """What the host has: images, as far as containerd is there to be asked, and archives of them."""
-    result = await ctx.host.command.read(_LOOK, display="list images", check=False, within=30)
+    script = _LOOK.format(incoming=shell(ctx.host.placed.place), socket=shell(_SOCKET))
+    result = await ctx.host.command.read(script, display="list images", check=False, within=30)
     lines = [line.split(" ") for line in result.text.splitlines()]
     return _Found(
         archives=frozenset(words[1] for words in lines if len(words) == 2 and words[0] == "archive"),
@@ -223,5 +224,6 @@ class ImagesPulled(_OfImages):
 
 
 async def _clear(ctx: StepContext) -> None:
-    script = f"rm -f -- {shell(_INCOMING)}/images-*.tar {shell(_INCOMING)}/.kubexm-images-*.part"
+    place = shell(ctx.host.placed.place)
+    script = f"rm -f -- {place}/images-*.tar {place}/.kubexm-images-*.part"
     await ctx.host.command.run(script, display="remove archives of images")

@@ -219,27 +219,20 @@ def with_role(bench: Bench, role: str) -> Bench:
     return replace(bench, context=replace(bench.context, host_runtimes={"n1": replace(runtime, host=host)}))
 
 
-@pytest.fixture
-def incoming(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
-    monkeypatch.setattr("kubexm.components.assets.packages._INCOMING", bench.path("incoming/packages"))
-
-
 async def _reach(bench: Bench, step: Step) -> None:
     assert (await bench.check(step)).satisfied is False
     await bench.run(step)
     assert (await bench.check(step)).satisfied
 
 
-@pytest.mark.usefixtures("incoming")
 async def test_missing_packages_come_from_the_bundle(bench: Bench) -> None:
     database = Database("socat")
     bench = fake_host(with_role(bench, "worker"), packages=database)
     await _reach(bench, placed(bench, "conntrack", "socat"))
     assert database.asked == [("files", ["conntrack"])], "what is there is neither sent nor upgraded"
-    assert not Path(bench.path("incoming/packages")).exists()
+    assert list((bench.root / "state" / "incoming").iterdir()) == []
 
 
-@pytest.mark.usefixtures("incoming")
 async def test_what_the_bundle_lacks_comes_from_repositories(bench: Bench) -> None:
     database = Database("conntrack", "socat")
     bench = fake_host(with_role(bench, "worker"), packages=database)
@@ -247,7 +240,6 @@ async def test_what_the_bundle_lacks_comes_from_repositories(bench: Bench) -> No
     assert database.asked == [("repositories", ["nfs-common"])]
 
 
-@pytest.mark.usefixtures("incoming")
 async def test_old_dependencies_are_mended_with_all_the_files(bench: Bench) -> None:
     database = Database("socat", broken=1)
     bench = fake_host(with_role(bench, "worker"), packages=database)
