@@ -24,6 +24,7 @@ from kubexm.step import Check, Resources, Step, resources
 __all__ = ["ManifestsApplied", "apply_manifests", "check_manifests", "note_group", "undo_manifests"]
 
 _SHOWN = 3
+_OWN = "component"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class ManifestsApplied(Step):
     """YAML, one document or many (see `kubexm.components.documents.yaml_stream`)."""
     namespace: str = "default"
     """For objects that name none; made if it is not there."""
-    group: str = "component"
+    group: str = _OWN
     """What the manifests belong to."""
     patience: float = 120.0
     """Seconds to go on trying while the API is away or not ready for an object."""
@@ -104,7 +105,7 @@ async def apply_manifests(
     planned = replace(inventory.planned(objects, manifests, ctx.run), group=group)
     if objects:
         documents = [planned.document(), *_namespaces(namespace, objects), *(item.document for item in objects)]
-        await _apply(kubectl, documents, patience, f"apply the manifests {name}")
+        await _apply(kubectl, documents, patience, f"apply the manifests {name}", foreign=group != _OWN)
     await _remove(ctx, name, [entry.ref for entry in planned.stale(objects)], patience)
     if not objects:
         await _delete(kubectl, [inventory_ref(name)], patience, f"forget the manifests {name}")
@@ -184,9 +185,22 @@ async def _remove(ctx: StepContext, name: str, refs: Sequence[Ref], patience: fl
         await _delete(Kubectl(ctx.host), ours, patience, f"remove what left the manifests {name}")
 
 
-async def _apply(kubectl: Kubectl, documents: Iterable[Mapping[str, Any]], patience: float, display: str) -> None:
+async def _apply(
+    kubectl: Kubectl,
+    documents: Iterable[Mapping[str, Any]],
+    patience: float,
+    display: str,
+    *,
+    foreign: bool = False,
+) -> None:
+    """Applies them; a field the schema does not know is an error in what is not kubexm's own.
+
+    Working out the schema keeps a server that has just started busy for longer than all the rest.
+    """
     await kubectl.change(
-        *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts", "-f", "-"),
+        *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts"),
+        *(() if foreign else ("--validate=false",)),
+        *("-f", "-"),
         stdin=list_of(documents),
         patience=patience,
         display=display,
