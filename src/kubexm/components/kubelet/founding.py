@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.components.api import ADMIN_CONF, Kubectl, is_transient
+from kubexm.components.api.kubectl import CACHE
 from kubexm.components.control_plane import admin_binding, joining_objects
 from kubexm.components.milestones import API_READY, JOINING_OPEN
 from kubexm.connector import Host
@@ -50,7 +51,7 @@ class FoundingObjectsApplied(Step):
         # Without a look at the schema: on a server that has just started, working that out takes longer than all this.
         words = ("apply", "--server-side", "--force-conflicts", "--field-manager=kubexm", "--validate=false", "-f", "-")
         await ctx.host.command.run(
-            shell("kubectl", "--kubeconfig", _SUPER_ADMIN, "--request-timeout", "20s", *words),
+            shell("kubectl", "--kubeconfig", _SUPER_ADMIN, "--cache-dir", CACHE, "--request-timeout", "20s", *words),
             stdin=_list(_objects()),
             long=True,
             display="apply who may administer the cluster and who may join it",
