@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from ipaddress import ip_address
 from typing import Any, Final
 
 from kubexm.apis.v1alpha1 import Cluster
+from kubexm.apis.v1alpha1.networks import is_domain, parse_ip
+from kubexm.errors import PlanError
 
 __all__ = ["coredns_objects", "corefile", "service_address"]
 
@@ -62,19 +63,14 @@ def corefile(cluster: Cluster) -> str:
 
 def _more_names(hosts: dict[str, str]) -> list[str]:
     """Names of the user's own: those with an address are answered here, those with a name ask for that one."""
-    addresses = {name: target for name, target in hosts.items() if _is_address(target)}
+    for name in hosts:
+        if not is_domain(name):
+            raise PlanError(f"dns.coredns.hosts: {name!r} is no name", hint="write it like `db.example.com: 10.0.0.9`")
+    addresses = {name: target for name, target in hosts.items() if parse_ip(target) is not None}
     lines = [f"rewrite name exact {name} {target}" for name, target in hosts.items() if name not in addresses]
     if addresses:
         lines += ["hosts {", *(f"   {target} {name}" for name, target in addresses.items()), "   fallthrough", "}"]
     return lines
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _metadata(name: str, *, namespaced: bool = True) -> dict[str, Any]:
