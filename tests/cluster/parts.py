@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from kubexm.components.milestones import HOST_READY
+from kubexm.components.milestones import HOST_READY, PKI_ISSUED
 from kubexm.engine import Journal, LocalEngine, RunOptions
 from kubexm.lab import Lab
 from kubexm.module import Module, link
@@ -23,7 +23,7 @@ from kubexm.service.stocking import stocked
 from kubexm.step import NOTHING, Check, Resources, Step
 from kubexm.task import FragmentBuilder, Task
 
-__all__ = ["HostsReady", "Parts", "Stands"]
+__all__ = ["HostsReady", "Outcome", "Parts", "PkiReady"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,20 @@ class HostsReady(Module):
 
     def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
         return (_HostsReady(),)
+
+
+class _PkiReady(Task):
+    def plan(self, ctx: TaskContext) -> ExecutionFragment:
+        g = FragmentBuilder("pki.all")
+        g.add("ready", Stands(), on=ctx.control_node, provides=PKI_ISSUED)
+        return g.build()
+
+
+class PkiReady(Module):
+    """What the test itself put among the secrets."""
+
+    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
+        return (_PkiReady(),)
 
 
 @dataclass

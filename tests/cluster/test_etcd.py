@@ -18,11 +18,12 @@ from kubexm.lab import Lab
 from kubexm.lab.bundle import BundleBuild, PlainProgress
 from kubexm.plan import ExecutionNode
 from tests.cluster.conftest import MakeLab
-from tests.cluster.parts import HostsReady, Parts
+from tests.cluster.parts import HostsReady, Parts, PkiReady
 
 VERSION = "v1.34.4"
 PKI = "/etc/etcd/pki"
 ACCESS = f"--cacert={PKI}/ca.crt --cert={PKI}/healthcheck-client.crt --key={PKI}/healthcheck-client.key"
+CLIENT = ("pki.etcd-ca.crt", "pki.apiserver-etcd-client.crt", "pki.apiserver-etcd-client.key")
 WIPE = """
 systemctl stop etcd-backup.timer etcd 2>/dev/null
 rm -rf /etc/systemd/system/etcd* /etc/etcd /var/lib/etcd /var/lib/kubexm /usr/local/bin/etcd* /var/backups/etcd
@@ -193,6 +194,17 @@ async def test_a_member_that_is_down_is_started_before_others_are_restarted(etcd
     await etcd.healthy()
 
 
+async def test_a_cluster_that_is_down_as_a_whole_is_brought_back(etcd: Members) -> None:
+    """One at a time would be for ever: no member serves before the next is started."""
+    (await etcd.run()).ok()
+    await etcd.etcdctl("n1", "put greeting hello")
+    await etcd.everywhere("systemctl stop etcd")
+    etcd.spec["etcd"] = {"tuning": {"heartbeatInterval": "200ms"}}
+    (await etcd.run()).ok()
+    await etcd.healthy()
+    assert await etcd.etcdctl("n2", "get greeting --print-value-only") == "hello"
+
+
 async def test_a_reinstalled_host_joins_the_survivors(etcd: Members) -> None:
     (await etcd.run()).ok()
     await etcd.etcdctl("n1", "put greeting hello")
@@ -252,7 +264,7 @@ async def test_a_member_that_is_gone_from_the_file_is_told_of_and_left_alone(etc
     (await etcd.run()).ok()
     etcd.spec["roleGroups"] = {"etcd": ["n1", "n2"], "controlPlane": ["n1"], "worker": ["n1"]}
     outcome = (await etcd.run()).ok()
-    (warning,) = outcome.at("etcd.keep.serving@n1", "n1").warnings
+    (warning,) = outcome.at("etcd.keep.quorum", "n1").warnings
     assert "a member n3 that the file does not name" in warning
     assert sorted(await etcd.members()) == ["n1", "n2", "n3"]
 
@@ -355,3 +367,32 @@ async def test_snapshots_by_the_clock(etcd: Members) -> None:
     (await etcd.run()).ok()
     assert await etcd.sh("n1", "systemctl cat etcd-backup.timer 2>/dev/null", check=False) == ""
     assert len((await etcd.sh("n1", "ls /var/backups/etcd")).splitlines()) == 2, "what was taken is kept"
+
+
+async def test_an_etcd_of_the_users_own_is_asked_how_it_is(etcd: Members, tmp_path: Path) -> None:
+    (await etcd.run()).ok()
+    kept = tmp_path / "work" / "secrets"
+    secrets = {name: (kept / name).read_text() for name in CLIENT}
+    other = tmp_path / "other"
+    other.mkdir()
+    theirs = Parts(etcd.lab, etcd.bundle, other, (PkiReady, HostsReady, Etcd), {"kubernetes": {"version": VERSION}})
+    theirs.spec["roleGroups"] = {"controlPlane": ["n1"], "worker": ["n1", "n2", "n3"]}
+    files = {key: str(kept / name) for key, name in zip(("caFile", "certFile", "keyFile"), CLIENT, strict=True)}
+    urls = [f"https://{host.address}:2379" for host in etcd.lab.hosts]
+    theirs.spec["etcd"] = {"type": "external", "external": {"endpoints": urls, **files}}
+    try:
+        outcome = (await theirs.run(secrets=secrets)).ok()
+        assert [node for node, _ in outcome.changed] == ["etcd.external.pki", "etcd.external.client"]
+        assert (await theirs.run()).ok().changed == []
+
+        await etcd.sh("n3", "systemctl stop etcd")
+        (warning,) = (await theirs.run()).ok().at("etcd.external.healthy", "n1").warnings
+        assert f"etcd at {urls[2]} is not well" in warning
+
+        await etcd.sh("n2", "systemctl stop etcd")
+        node, host = (await theirs.run()).failure()
+        assert (node, host.host) == ("etcd.external.healthy", "n1")
+        assert host.error is not None
+        assert "none of the endpoints" in host.error.message
+    finally:
+        await etcd.sh("n1", "rm -rf /etc/kubernetes /usr/local/bin/kubectl")

@@ -6,12 +6,14 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from kubexm.cache import Key, Scope
 from kubexm.components.etcd.client import EtcdClient, Membership, has_quorum, parse_members, telling
 from kubexm.components.etcd.layout import ETCDCTL, UNIT
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, ServiceRunning, Step, resources
+from kubexm.step.undo import remember
 
 __all__ = ["MemberRunning", "MemberServing"]
 
@@ -19,6 +21,9 @@ _MEMBERS, _HEALTH = "etcd:members", "etcd:health"
 _ALARM = "alarm"
 _CRASHES = 3
 """Starts in vain after which waiting longer is no use."""
+_OUTAGE = 20.0
+"""Seconds without a quorum anywhere after which waiting for one member is no use: the others need something too."""
+_DEFERRED: Key[bool] = Key("etcd.serving.deferred", per_host=True, scope=Scope.STEP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,29 +35,36 @@ class MemberServing(Step):
     peer_urls: tuple[tuple[str, str], ...]
     """Name and peer URL of every member the file names."""
     others: tuple[str, ...] = ()
-    """Client URLs of all members: who is asked to let a learner vote. Nobody: there are no learners."""
+    """Client URLs of all members of a cluster that is kept, one member after the other: they are asked to let a learner
+    vote, and where no member has a quorum this one is not to blame, and the next gets its turn."""
     within: float = 120.0
     """Seconds for it to serve."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks the member itself, by reads that take a quorum."""
+        if ctx.has(_DEFERRED):
+            return Check(True)
         reason, found = await self._ask(ctx, long=False)
-        if found is not None and ctx.host.name == self.peer_urls[0][0]:
+        if found is not None and not self.others and ctx.host.name == self.peer_urls[0][0]:
             self._warn_of_strangers(ctx, found)
         return Check(False, reason=reason) if reason else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
         """Waits for it, and lets a learner vote once it has caught up; who does not come up tells its last words."""
-        until, wait, reason = time.monotonic() + self.within, 0.2, ""
-        while time.monotonic() < until:
-            if self.others:
-                await self._promote(ctx)
+        began, wait, reason = time.monotonic(), 0.2, ""
+        silent = bool(self.others)
+        while time.monotonic() < began + self.within:
+            if self.others and await self._promote(ctx):
+                silent = False
             reason, _ = await self._ask(ctx, long=True)
             if not reason:
                 return
             status = await ctx.host.services.status(UNIT)
             if _ALARM in reason or status.active == "failed" or (not status.is_active and status.restarts >= _CRASHES):
                 break
+            if silent and status.is_active and time.monotonic() > began + _OUTAGE:
+                remember(ctx, _DEFERRED, True)
+                return
             await asyncio.sleep(wait)
             wait = min(wait * 2, 2.0)
         raise await self._failure(ctx, reason)
@@ -88,13 +100,17 @@ class MemberServing(Step):
             return "it answers, and is not listed as a member", found
         return ("it does not vote yet", found) if own.learner else ("", found)
 
-    async def _promote(self, ctx: StepContext) -> None:
-        """Lets this member vote if it is a learner; etcd refuses until it has caught up, so it is asked again."""
+    async def _promote(self, ctx: StepContext) -> bool:
+        """Lets this member vote if it is a learner; etcd refuses until it has caught up, so it is asked again.
+
+        False if no member answers with a quorum.
+        """
         client = EtcdClient(ctx.host, self.others)
         found = await client.members()
         own = found.with_peer_url(dict(self.peer_urls)[ctx.host.name]) if found is not None else None
         if own is not None and own.learner and own.name:
             await client.change("member", "promote", own.hex_id, display=f"let {ctx.host.name} vote in etcd")
+        return found is not None
 
     async def _failure(self, ctx: StepContext, reason: str) -> StepError | CommandError:
         log = await _last_words(ctx, separator="\n")

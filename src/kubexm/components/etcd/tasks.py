@@ -35,7 +35,7 @@ from kubexm.components.topology import (
 from kubexm.connector import Host
 from kubexm.errors import PlanError
 from kubexm.module import rolling
-from kubexm.plan import ExecutionFragment, Milestone
+from kubexm.plan import ExecutionFragment, Milestone, join_after
 from kubexm.runtime import TaskContext
 from kubexm.step import DirectoryPresent, FileAbsent, FilePresent, ServiceRunning, ServiceStopped, UserPresent
 from kubexm.task import FragmentBuilder, NodeHandle, Task
@@ -120,10 +120,12 @@ class KeepCluster(Task):
             after_same_host=ready,
             needs=HOST_READY,
         )
-        serving = g.add("serving", _serving(ctx, joins=True), on=members, after_same_host=[start], provides=ETCD_QUORUM)
+        serving = g.add("serving", _serving(ctx, joins=True), on=members, after_same_host=[start])
         _settled(g, ctx, serving)
         order = [*survivors, *(host for host in members if host not in survivors)]
-        return rolling(g.build(), [host.name for host in order])
+        last = FragmentBuilder("etcd.keep")
+        last.add("quorum", _serving(ctx), on=members, provides=ETCD_QUORUM)
+        return join_after(rolling(g.build(), [host.name for host in order]), last.build())
 
 
 class ScheduleBackups(Task):

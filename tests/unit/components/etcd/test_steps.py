@@ -262,11 +262,40 @@ async def test_a_voter_that_answers_serves(bench: Bench) -> None:
     assert len(bench.host.commands) == 1
 
 
+async def test_where_nobody_has_a_quorum_the_next_member_gets_its_turn(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_OUTAGE", 0.0)
+    bench.says("member list", stderr="context deadline exceeded", code=1)
+    up(bench)
+    ctx = bench.begin()
+    assert not (await SERVING.precheck(ctx)).satisfied
+    await SERVING.run(ctx)
+    assert (await SERVING.precheck(ctx)).satisfied
+
+
+async def test_a_member_that_alone_does_not_serve_is_not_passed_over(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_OUTAGE", 0.0)
+
+    def ask(command: Command) -> CommandResult:
+        own = "127.0.0.1" in command.script
+        return CommandResult(host="n1", command="", exit_code=int(own), stdout=members("n1", "n2", "n3").encode())
+
+    up(bench)
+    bench.says("journalctl", "starting\n")
+    bench.says("kx_is_up etcd.service [|]")
+    bench.host.on(anything("member list"), callback=ask)
+    with pytest.raises(CommandError, match=r"does not serve after 0\.2 s"):
+        await SERVING.run(bench.begin())
+
+
 async def test_members_the_file_does_not_name_are_told_of(bench: Bench) -> None:
     found = json.loads(members("n1", "n2", "n3"))
     found["members"].append({"ID": 0xAB, "name": "old", "peerURLs": ["https://10.9.9.9:2380"]})
     bench.says("member list", json.dumps(found))
-    await SERVING.precheck(bench.ctx)
+    await MemberServing(url=SERVING.url, peer_urls=PEERS).precheck(bench.ctx)
     assert bench.ctx.warnings == [
         "etcd has a member old that the file does not name; to remove it: `etcdctl member remove ab`"
     ]
