@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePosixPath
 
-from kubexm.connector.base import Upload, shell
+from kubexm.connector.base import CHANGE_TIMEOUT, Upload, shell
 from kubexm.errors import StepError
 from kubexm.redact import Secret
 from kubexm.runner.base import ABSENT, CONFLICT, Operations, library, posix
@@ -187,8 +187,13 @@ class Files(Operations):
         group: str = "root",
         keep: bool = True,
         snapshot: PurePosixPath | None = None,
+        first: str = "",
+        within: float = CHANGE_TIMEOUT,
     ) -> bool:
-        """As `write` for several small files, in one command; each is whole or as before. False if all were so."""
+        """As `write` for several small files, in one command; each is whole or as before. False if all were so.
+
+        `first` is shell text that the same command runs before it writes: what must not be left undone in between.
+        """
         if not files:
             return False
         data = b"".join(file.content for file in files)
@@ -202,8 +207,9 @@ class Files(Operations):
             for file in files
         ]
         display = f"write {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")
-        script = self._keeping(keep, snapshot) + "\n".join(puts)
-        result = self._checked(await self._change(script, display, stdin=data))
+        before = [f"(\n{first}\n) </dev/null || exit 1"] if first else []
+        script = self._keeping(keep, snapshot) + "\n".join(before + puts)
+        result = self._checked(await self._change(script, display, stdin=data, within=within, long=bool(first)))
         return "changed" in result.text.split()
 
     async def upload(

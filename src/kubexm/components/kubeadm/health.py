@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from kubexm.components.api.kubectl import CACHE
 from kubexm.components.health import last_line
-from kubexm.components.kubeadm.layout import API_SERVER, DIGEST, manifest
+from kubexm.components.kubeadm.layout import API_SERVER, CRICTL, DIGEST, manifest
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError
 from kubexm.runtime import StepContext
@@ -18,17 +19,16 @@ from kubexm.step import NOTHING, Check, Resources, Step, resources
 
 __all__ = ["NodeRegistered", "Probe", "StaticPodsServe"]
 
-_CRICTL: Final = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 10s"
 _SUPER_ADMIN: Final = "/etc/kubernetes/super-admin.conf"
 _CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _ATTEMPTS: Final = 3
-"""A container that was started this often and ended each time is not going to come up."""
+"""A container that was started this often while it was waited for is not going to come up."""
 _LOG_LINES: Final = 25
 
 # kx_why COMPONENT MANIFEST PORT PROBE…: sets w to why the pod does not serve yet; nothing if it does.
 # Whether somebody listens costs nothing to see; the probe itself is a program to start. State 0A is LISTEN.
 _LIBRARY: Final = f"""kx_found() {{ sed -n 's|^ *{DIGEST}: ||p' "$1" 2>/dev/null; }}
-kx_pods() {{ {_CRICTL} pods --state ready --label tier=control-plane -o json; }}
+kx_pods() {{ {CRICTL} pods --state ready --label tier=control-plane -o json; }}
 kx_why() {{
   c=$1 m=$2 p=$3
   shift 3
@@ -46,7 +46,8 @@ pods=$(kx_pods 2>&1) || { echo "containerd does not answer: $pods"; exit 0; }
 @PROBES@
 echo "$w"
 """
-_WAIT: Final = """end=$(($(date +%s) + @WITHIN@)) n=0
+_WAIT: Final = """@STARTS@
+end=$(($(date +%s) + @WITHIN@)) n=0
 while :; do
   w=
   pods=$(kx_pods 2>&1) || w="containerd does not answer: $pods"
@@ -65,8 +66,8 @@ done
 """
 # The latest container that was started from the manifest as it is; its number counts how often, less one.
 _LAST: Final = f"""kx_last() {{
-  p=$({_CRICTL} pods -q --label "{DIGEST}=$(kx_found "$2")" | head -n 1)
-  if [ -n "$p" ]; then {_CRICTL} ps -a --latest --pod "$p" --name "^$1\\$" -o json; fi
+  p=$({CRICTL} pods -q --label "{DIGEST}=$(kx_found "$2")" | head -n 1)
+  if [ -n "$p" ]; then {CRICTL} ps -a --latest --pod "$p" --name "^$1\\$" -o json; fi
 }}
 kx_attempts() {{ kx_last "$@" 2>/dev/null | sed -n 's/^ *"attempt": \\([0-9]*\\).*/\\1/p' | head -n 1; }}
 """
@@ -82,7 +83,7 @@ else
   echo none
   journalctl -q --no-pager -o cat -n 400 -u kubelet 2>/dev/null | grep -e ' E[0-9]' -e '^E[0-9]' | tail -n @LINES@
 fi
-""".replace("@CRICTL@", _CRICTL)
+""".replace("@CRICTL@", CRICTL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +113,19 @@ class Probe:
         start = shell("kx_why", self.component, manifest(self.component), f"{self.port:04X}", *self.words())
         return f'  if [ -z "$w" ]; then {start}; fi'
 
-    def count(self) -> str:
-        """One line of a script that gives up on it once it was started too often."""
-        count = shell("kx_attempts", self.component, manifest(self.component))
+    def start(self, number: int) -> str:
+        """One line of a script that notes how often it was started before."""
+        return f"k{number}=$({self._attempts})"
+
+    def count(self, number: int) -> str:
+        """One line of a script that gives up on it once it was started too often since."""
         told = f'echo {shell(self.component)}; echo "$w" >&2; exit 1'
-        return f'    k=$({count}); if [ "${{k:-0}}" -ge {_ATTEMPTS - 1} ]; then {told}; fi'
+        often = f"$((${{k:-0}} - ${{k{number}:-0}}))"
+        return f'    k=$({self._attempts}); if [ "{often}" -ge {_ATTEMPTS - 1} ]; then {told}; fi'
+
+    @property
+    def _attempts(self) -> str:
+        return shell("kx_attempts", self.component, manifest(self.component))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +172,8 @@ class StaticPodsServe(Step):
         return (
             script.replace("@PROBES@", "\n".join(probe.line() for probe in self.probes))
             .replace("@WITHIN@", str(self.within))
-            .replace("@COUNTS@", "\n".join(probe.count() for probe in self.probes))
+            .replace("@STARTS@", "\n".join(probe.start(number) for number, probe in enumerate(self.probes)))
+            .replace("@COUNTS@", "\n".join(probe.count(number) for number, probe in enumerate(self.probes)))
         )
 
     async def _failure(self, ctx: StepContext, component: str, why: str) -> CommandError:
@@ -201,7 +211,7 @@ class NodeRegistered(Step):
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks this host's own API server."""
         words = ("get", "node", ctx.host.name, "-o", "name", "--ignore-not-found", "--request-timeout", "10s")
-        command = shell("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", *words)
+        command = shell("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--cache-dir", CACHE, *words)
         result = await ctx.host.command.read(command, check=False, display="ask for this node")
         if result.ok and result.text.strip():
             return Check(True)

@@ -9,6 +9,7 @@ __all__ = [
     "API_SERVER",
     "CONFIG",
     "CONTROLLER_MANAGER",
+    "CRICTL",
     "DIGEST",
     "ETCD",
     "GENERATED",
@@ -26,6 +27,8 @@ PATCHES: Final = _KUBERNETES / "patches"
 MANIFESTS: Final = _KUBERNETES / "manifests"
 GENERATED: Final = PurePosixPath("/var/lib/kubexm/kubeadm")
 """Digests of what the static pods were last generated from."""
+
+CRICTL: Final = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 10s"
 
 API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"

@@ -13,15 +13,18 @@ from typing import Any, Final
 
 from kubexm.cache import Key
 from kubexm.components.assets import stamp_of
-from kubexm.components.kubeadm.layout import CONFIG, DIGEST, ETCD, GENERATED, PATCHES, PLACEHOLDER, manifest
+from kubexm.components.kubeadm.layout import CONFIG, CRICTL, DIGEST, ETCD, GENERATED, PATCHES, PLACEHOLDER, manifest
 from kubexm.connector.base import shell
 from kubexm.runner import NewFile
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
+from kubexm.step.content import sha256_of
 from kubexm.step.undo import restore, snapshot
 
 __all__ = ["StaticPod", "StaticPodsWritten"]
 
+_GRACE: Final = 60
+"""Seconds for an old pod to end."""
 _END: Final = "--- that was it"
 
 # The digest of a manifest: of itself with the digest left out, and of the files its program reads.
@@ -68,6 +71,27 @@ kx_show() {{
   echo '{_END}'
 }}
 printf '%s\\n' "$(kx_sources)" || exit 1
+"""
+
+# The kubelet lets a changed pod wait for ten seconds and more after the old one has ended. One that was gone before it
+# came is started at once; so the old manifest goes first, and the new one comes in the same command.
+_RETIRE: Final = f"""kx_old=
+kx_retire() {{
+  if ! [ -f "$1" ] || [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; then return; fi
+  kx_old="$kx_old $(kx_found "$1")"
+  kx_keep_each "$1" && rm -f -- "$1" || exit 1
+}}
+@EACH@
+kx_gone() {{
+  for d in $kx_old; do
+    if [ -n "$({CRICTL} pods -q --state ready --label "{DIGEST}=$d" 2>/dev/null)" ]; then return 1; fi
+  done
+}}
+kx_end=$(($(date +%s) + {_GRACE}))
+until [ -z "$kx_old" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_gone; do
+  if [ "$(date +%s)" -ge "$kx_end" ]; then break; fi
+  sleep 0.1
+done
 """
 
 # How members of etcd find each other counts only before they have data; later the line stays as it is, lest a member
@@ -129,7 +153,9 @@ class StaticPodsWritten(Step):
             NewFile(path=manifest(pod.component), content=text.encode(), mode=0o600)
             for pod, text in zip(self.pods, texts, strict=True)
         ]
-        await ctx.host.files.write_all(written, snapshot=snapshot(ctx))
+        each = "\n".join(shell("kx_retire", file.path, sha256_of(file.content)) for file in written)
+        retire = _LIBRARY + _RETIRE.replace("@EACH@", each)
+        await ctx.host.files.write_all(written, snapshot=snapshot(ctx), first=retire, within=_GRACE + 60.0)
         await ctx.host.files.write(self._generated, f"{sources}\n", mode=0o600)
 
     async def rollback(self, ctx: StepContext) -> None:
