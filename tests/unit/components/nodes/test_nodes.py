@@ -1,0 +1,235 @@
+"""Labels, taints and roles of nodes, and waiting until they are Ready."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubexm.components.api import FoundNode, NodeSetting
+from kubexm.components.milestones import CLUSTER_UP, NODE_JOINED
+from kubexm.components.nodes import NodeSettings
+from kubexm.components.nodes.module import setting_of
+from kubexm.components.nodes.steps import NODE_UP, NodeNetworked, NodesReady, NodesSet
+from kubexm.connector import Command, Host
+from kubexm.errors import StepError
+from kubexm.runtime import StepContext, Transcript, UnitConnector
+from kubexm.testing import MemoryConnector
+from kubexm.testing.context import memory_context
+from tests.unit.components.api_plan import api_graph
+from tests.unit.components.around import cluster, context_of
+from tests.unit.components.kube_api import KubeApi, changed
+
+WANTED = NodeSetting("n1", (("disk", "ssd"), ("node-role.kubernetes.io/worker", "")), ("gpu=true:NoSchedule",))
+
+
+def row(name: str, *, ready: bool = True, labels: Any = None, taints: Any = None, note: str = "") -> str:
+    words = ("uid-" + name, str(ready), json.dumps(labels or {}), json.dumps(taints or []), note)
+    return "\t".join((name, *words, "" if ready else "cni plugin not initialized"))
+
+
+class Nodes:
+    """An API that has nodes."""
+
+    def __init__(self, *rows: str) -> None:
+        self.rows = list(rows)
+        self.api = KubeApi()
+        self.api.other = self._answer
+        self.told: list[str] = []
+        self.applied: list[dict[str, Any]] = []
+
+    def _answer(self, words: list[str], command: Command) -> str | tuple[int, str] | None:
+        if words[:2] == ["get", "nodes"]:
+            return "\n".join(self.rows)
+        if words[0] in ("taint", "wait"):
+            self.told.append(" ".join(words))
+            return "done"
+        if words[0] == "apply":
+            assert command.stdin is not None
+            self.applied += json.loads(command.stdin)["items"]
+            return "done"
+        if words[:2] == ["get", "pods"]:
+            return '{"items": []}'
+        return None
+
+    def context(self, work_dir: Path, *up: str) -> StepContext:
+        ctx = self.api.context(work_dir)
+        for name in up:
+            ctx.cache.set(NODE_UP, True, name)
+        return ctx
+
+
+def host(*roles: str, labels: dict[str, str] | None = None, taints: tuple[str, ...] = ()) -> Host:
+    return Host(name="n1", address="10.0.0.1", roles=frozenset(roles), labels=labels or {}, taints=taints)
+
+
+def test_roles_become_labels_and_control_planes_keep_pods_away() -> None:
+    setting = setting_of(host("controlPlane", "etcd"))
+    assert dict(setting.labels) == {
+        "node-role.kubernetes.io/control-plane": "",
+        "node.kubernetes.io/exclude-from-external-load-balancers": "",
+    }
+    assert setting.taints == ("node-role.kubernetes.io/control-plane:NoSchedule",)
+
+
+def test_a_control_plane_that_works_too_takes_pods() -> None:
+    setting = setting_of(host("controlPlane", "worker", labels={"disk": "ssd"}, taints=("gpu:NoSchedule",)))
+    assert dict(setting.labels) == {
+        "disk": "ssd",
+        "node-role.kubernetes.io/control-plane": "",
+        "node-role.kubernetes.io/worker": "",
+    }
+    assert setting.taints == ("gpu:NoSchedule",)
+
+
+def test_what_differs_is_told_and_what_is_others_is_not() -> None:
+    labels = {"disk": "hdd", "kubernetes.io/hostname": "n1", "old": "x", "theirs": "y"}
+    note = json.dumps({"labels": ["disk", "old"], "taints": ["old:NoSchedule"]})
+    found = FoundNode("n1", labels=labels, taints=frozenset({"old:NoSchedule", "theirs:NoExecute"}), note=note)
+    assert found.faults(WANTED) == [
+        "label disk=ssd",
+        "label node-role.kubernetes.io/worker=",
+        "taint gpu=true:NoSchedule",
+        "label old is to go",
+        "taint old:NoSchedule is to go",
+    ]
+
+
+async def test_nodes_that_are_as_they_should_be_cost_one_question(tmp_path: Path) -> None:
+    good = row("n1", labels=dict(WANTED.labels), taints=[_taint("gpu", "true")], note=WANTED.note)
+    nodes = Nodes(good, row("stranger"))
+    assert (await NodesSet(nodes=(WANTED,)).precheck(nodes.context(tmp_path, "n1"))).satisfied
+    assert len(nodes.api.calls) == 1
+
+
+async def test_an_edit_sets_taints_first_and_labels_with_the_note(tmp_path: Path) -> None:
+    note = json.dumps({"labels": ["old"], "taints": ["old:NoSchedule"]})
+    nodes = Nodes(row("n1", labels={"old": "x"}, taints=[_taint("old"), _taint("theirs")], note=note))
+    ctx = nodes.context(tmp_path, "n1")
+    step = NodesSet(nodes=(WANTED,))
+    check = await step.precheck(ctx)
+    assert check.diff.splitlines()[2:] == [
+        "-label old=x",
+        "-taint old:NoSchedule",
+        "+label disk=ssd",
+        "+label node-role.kubernetes.io/worker=",
+        "+taint gpu=true:NoSchedule",
+    ]
+    await changed(ctx, step)
+    assert nodes.told == ["taint nodes n1 gpu=true:NoSchedule old:NoSchedule- --overwrite"]
+    [document] = nodes.applied
+    assert document["metadata"]["uid"] == "uid-n1", "or a node that is gone would be made anew"
+    assert document["metadata"]["labels"] == dict(WANTED.labels)
+    assert [words[0] for words in nodes.api.calls[-2:]] == ["taint", "apply"]
+
+
+async def test_a_taint_with_another_value_replaces_the_old_one(tmp_path: Path) -> None:
+    note = json.dumps({"labels": [], "taints": ["gpu=false:NoSchedule"]})
+    nodes = Nodes(row("n1", taints=[_taint("gpu", "false")], note=note))
+    await changed(nodes.context(tmp_path, "n1"), NodesSet(nodes=(WANTED,)))
+    assert nodes.told == ["taint nodes n1 gpu=true:NoSchedule --overwrite"]
+
+
+async def test_nodes_that_need_the_same_are_told_together(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(5)]
+    nodes = Nodes(*map(row, names))
+    settings = tuple(NodeSetting(name, (), ("a:NoSchedule",)) for name in names)
+    await changed(nodes.context(tmp_path, *names), NodesSet(nodes=settings))
+    assert nodes.told == ["taint nodes n0 n1 n2 n3 n4 a:NoSchedule --overwrite"]
+    assert nodes.api.verbs() == ["get", "taint", "apply"]
+
+
+async def test_hosts_that_were_lost_do_not_count(tmp_path: Path) -> None:
+    nodes = Nodes(row("n1", labels=dict(WANTED.labels), taints=[_taint("gpu", "true")], note=WANTED.note))
+    ctx = nodes.context(tmp_path, "n1")
+    lost = NodeSetting("lost")
+    assert (await NodesSet(nodes=(WANTED, lost)).precheck(ctx)).satisfied
+    assert (await NodesReady(nodes=("n1", "lost")).precheck(ctx)).satisfied
+
+
+async def test_a_node_that_does_not_register_is_named(tmp_path: Path) -> None:
+    nodes = Nodes(row("n1"))
+    ctx = nodes.context(tmp_path, "n1", "n2")
+    step = NodesSet(nodes=(NodeSetting("n1"), NodeSetting("n2")), patience=0.1)
+    assert (await step.precheck(ctx)).reason == "not registered yet: n2"
+    with pytest.raises(StepError, match=r"after 0\.1 s: n2") as caught:
+        await changed(ctx, step)
+    assert "n2" in caught.value.hint
+
+
+async def test_waiting_for_nodes_watches_and_does_not_ask_again_and_again(tmp_path: Path) -> None:
+    nodes = Nodes(row("n1", ready=False))
+    ctx = nodes.context(tmp_path, "n1")
+    step = NodesReady(nodes=("n1",), patience=30)
+    assert (await step.precheck(ctx)).reason == "not Ready yet: n1"
+    nodes.api.other = _becomes_ready(nodes)
+    await changed(ctx, step)
+    assert nodes.told == ["wait --for=condition=Ready --timeout=30s node/n1"]
+    assert (await step.precheck(ctx)).satisfied
+
+
+async def test_a_node_that_stays_not_ready_says_why(tmp_path: Path) -> None:
+    nodes = Nodes(row("n1", ready=False))
+    with pytest.raises(StepError, match="n1: cni plugin not initialized"):
+        await changed(nodes.context(tmp_path, "n1"), NodesReady(nodes=("n1",), patience=0.1))
+
+
+async def test_with_no_network_of_ours_nodes_need_not_be_ready(tmp_path: Path) -> None:
+    ctx = Nodes(row("n1", ready=False)).context(tmp_path, "n1")
+    assert (await NodesReady(nodes=("n1",), network=False).precheck(ctx)).satisfied
+
+
+async def test_a_host_has_its_network_once_a_configuration_is_there(tmp_path: Path) -> None:
+    connector = MemoryConnector("n1").on(re.compile(r"(?s).*exit 44\n"), exit_code=44, times=1)
+    context = memory_context(tmp_path, {"n1": connector})
+    ctx = context.step_context("nodes.settle.network", UnitConnector(connector, Transcript), "run-1")
+    assert not (await NodeNetworked().precheck(ctx)).satisfied
+    connector.on(re.compile(r"(?s).*exit 44\n"))
+    check = await NodeNetworked().precheck(ctx)
+    assert check.satisfied
+    assert check.values == {NODE_UP: True}
+    assert (await NodeNetworked(network=False).precheck(ctx)).satisfied
+
+
+async def test_a_host_without_network_tells_the_last_words_of_the_plugin(tmp_path: Path) -> None:
+    connector = MemoryConnector("n1").on(re.compile(r"(?s).*until for.*"), exit_code=44)
+    connector.on(re.compile(r"(?s).*journalctl.*"), stdout="install-cni: cannot pull the image\n")
+    context = memory_context(tmp_path, {"n1": connector})
+    ctx = context.step_context("nodes.settle.network", UnitConnector(connector, Transcript), "run-1")
+    with pytest.raises(StepError, match="cannot pull the image"):
+        await NodeNetworked(patience=1).run(ctx)
+
+
+def test_each_host_waits_for_itself_and_the_cluster_for_all(tmp_path: Path) -> None:
+    graph = api_graph(context_of(cluster(), tmp_path), NodeSettings)
+    network, settings, ready = (graph.nodes[f"nodes.settle.{name}"] for name in ("network", "settings", "ready"))
+    assert network.hosts == ("cp1", "cp2", "cp3", "w1", "w2")
+    assert network.needs == (NODE_JOINED,)
+    assert settings.hosts == ready.hosts == ("cp1",)
+    assert ready.provides == (CLUSTER_UP,)
+    assert isinstance(ready.step, NodesReady)
+    assert ready.step.network
+
+
+def test_with_a_network_of_the_users_own_nothing_is_waited_for(tmp_path: Path) -> None:
+    graph = api_graph(context_of(cluster("network: {plugin: none}"), tmp_path), NodeSettings)
+    assert graph.nodes["nodes.settle.network"].step == NodeNetworked(network=False)
+    ready = graph.nodes["nodes.settle.ready"].step
+    assert isinstance(ready, NodesReady)
+    assert not ready.network
+
+
+def _taint(key: str, value: str = "") -> dict[str, str]:
+    return {"key": key, "effect": "NoSchedule", **({"value": value} if value else {})}
+
+
+def _becomes_ready(nodes: Nodes) -> Any:
+    def answer(words: list[str], command: Command) -> Any:
+        if words[0] == "wait":
+            nodes.rows = [row("n1")]
+        return nodes._answer(words, command)
+
+    return answer
