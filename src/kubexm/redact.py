@@ -78,9 +78,9 @@ class Redactor:
                 self._short.add(part)
 
     def __call__(self, text: str) -> str:
-        spans = sorted(
-            [*(span for value in self._short if value in text for span in _spans(value, text)), *self._long_spans(text)]
-        )
+        short = tuple(self._short)  # steps that work in threads of their own may add to it meanwhile
+        spans = [span for value in short if value in text for span in _spans(value, text)]
+        spans = sorted([*spans, *self._long_spans(text)])
         pieces: list[str] = []
         kept = 0
         for start, end in spans:

@@ -184,7 +184,7 @@ class CertificatesIssued(Step):
 
     def describe(self) -> str:
         """How many."""
-        return f"{len(self.certificates)} certificates"
+        return f"{len(self.certificates)} certificate{'' if len(self.certificates) == 1 else 's'}"
 
     def _authorities(self) -> list[str]:
         return list(dict.fromkeys(wanted.authority for wanted in self.certificates))
