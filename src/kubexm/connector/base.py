@@ -141,6 +141,8 @@ class Upload:
     sudo: bool = True
     sha256: str = ""
     """Of the source, where the caller knows it already."""
+    urgency: float = 0.0
+    """Large files take turns on their way to a host: the more urgent one goes first."""
     durable: bool = True
     """Waits until it is on the disk; what can be sent again need not, and is told apart after a power cut."""
 

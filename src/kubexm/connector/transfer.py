@@ -23,6 +23,7 @@ from kubexm.connector.link import LinkLost
 from kubexm.connector.messages import Fence, Message, Slot, StreamMessage, UploadMessage, display
 from kubexm.connector.problems import Problems
 from kubexm.connector.shell import ShellInfo
+from kubexm.connector.turns import Turns
 from kubexm.errors import TransferError, UsageError, telling_lines
 
 __all__ = ["Carrier", "Digests", "Transfer"]
@@ -33,8 +34,8 @@ _PIECE = 128 * 1024
 _TRIES = 4
 _DAMAGED = "its sha256 on the host is not that of the source"
 _AT_ONCE = 2
-"""Large files on their way to one host: side by side they would all arrive last. Who asked first is served first, and
-the engine asks for what others wait for longest first; the second one fills the pauses of the first."""
+"""Large files on their way to one host: side by side they would all arrive last. The second fills the pauses of the
+first."""
 _SLOWEST = 128 * 1024
 """Bytes a second: what is slower than this counts as hung."""
 
@@ -82,7 +83,7 @@ class Transfer:
     def __init__(self, carrier: Carrier, digests: Digests) -> None:
         self._carrier = carrier
         self._digests = digests
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = Turns(_AT_ONCE)
 
     async def upload(self, upload: Upload, *, fenced: bool = True) -> bool:
         """Puts the file there; False if content, mode and owner were so already."""
@@ -157,7 +158,7 @@ class Transfer:
                 await self._carrier.read(Command(script=shell("rm", "-f", part), sudo=upload.sudo))
                 offset = 0
             try:
-                async with self._turns:
+                async with self._turns.turn(upload.urgency):
                     verdict = await self._stream(upload, place, part, offset, size)
             except LinkLost:
                 why = f"the connection broke {_TRIES} times"

@@ -39,13 +39,15 @@ class Attempt:
 
     __slots__ = ("_ctx", "_log", "_recorder", "connector", "host", "node", "step_context")
 
-    def __init__(self, ctx: Context, recorder: Recorder, run: str, node: ExecutionNode, host: str) -> None:
+    def __init__(
+        self, ctx: Context, recorder: Recorder, run: str, node: ExecutionNode, host: str, urgency: float = 0.0
+    ) -> None:
         self._ctx = ctx
         self._recorder = recorder
         self.host = host
         self._log: UnitLog | None = None
         self.node = node
-        self.connector = UnitConnector(ctx.host_runtimes[host].connector, self._transcript)
+        self.connector = UnitConnector(ctx.host_runtimes[host].connector, self._transcript, urgency)
         self.step_context: StepContext = ctx.step_context(node.id, self.connector, run)
 
     def _transcript(self) -> Transcript:

@@ -208,7 +208,8 @@ class _Run:
         layout = self._layout
         node, host = layout.nodes[layout.unit_node[unit]], layout.hosts[layout.unit_host[unit]]
         started = time.time()
-        attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host)
+        urgency = layout.rank[layout.unit_node[unit]]
+        attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host, urgency)
         try:
             outcome = await self._carry_out(unit, attempt)
         except asyncio.CancelledError:

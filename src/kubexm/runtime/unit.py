@@ -51,14 +51,16 @@ class Transcript:
 class UnitConnector:
     """A connector for the time of one attempt at one unit. Between `begin` and `end` it may change; else it reads."""
 
-    __slots__ = ("_changing", "_count", "_flying", "_inner", "_receipts", "_since", "_transcript", "busy")
+    __slots__ = ("_changing", "_count", "_flying", "_inner", "_receipts", "_since", "_transcript", "_urgency", "busy")
 
-    def __init__(self, inner: Connector, transcript: Callable[[], Transcript]) -> None:
+    def __init__(self, inner: Connector, transcript: Callable[[], Transcript], urgency: float = 0.0) -> None:
+        """`urgency`: of what it sends, where that has to wait for its turn."""
         self.busy = 0.0
         """Seconds in which a command or a transfer was under way."""
         self._flying = 0
         self._since = 0.0
         self._inner = inner
+        self._urgency = urgency
         self._transcript = transcript
         self._receipts = ""
         self._count = 0
@@ -109,7 +111,7 @@ class UnitConnector:
         """Puts the file there."""
         self._refuse_if_reading(f"upload of {upload.path}")
         with self._under_way():
-            return await self._inner.upload(upload)
+            return await self._inner.upload(replace(upload, urgency=upload.urgency or self._urgency))
 
     async def download(self, path: PurePosixPath, target: Path, *, sudo: bool = True) -> None:
         """Fetches a file."""
