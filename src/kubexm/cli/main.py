@@ -26,6 +26,8 @@ VERBS = (
     Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs"),
     Verb("apply", "kubexm.cli.apply", "Carry out a saved plan, exactly as reviewed.", "Plans and runs"),
     Verb("runs", "kubexm.cli.runs", "List, show, draw, resume and cancel runs.", "Plans and runs"),
+    Verb("serve", "kubexm.cli.serve", "Serve REST, tasks and a store; tokens and keys of a server.", "Server"),
+    Verb("audit", "kubexm.cli.audit", "Check what was written down of who did what.", "Server"),
     Verb("config", "kubexm.cli.config", "Write, check and describe cluster.yaml.", "Before you start"),
     Verb("bundle", "kubexm.cli.bundle", "Make, check and push bundles for hosts without internet.", "Before you start"),
     Verb(

@@ -82,7 +82,7 @@ def run_pipeline(
     rollback: bool = False,
     parallel: int | None = None,
     ignore_errors: bool = False,
-    **pipeline_options: object,
+    **pipeline_options: Any,
 ) -> NoReturn:
     """Plans and runs a pipeline on a cluster file, shows it, and exits with the code for how it ended."""
     service = service_of(ctx, parallel=parallel, ignore_errors=ignore_errors)

@@ -145,7 +145,9 @@ def with_global_options(command: Any) -> None:
 
 
 def _leaves(command: Any) -> list[Any]:
+    """Every command that does something by itself, also a group that may be called with none of its commands."""
     below = getattr(command, "commands", None)
     if below is None:
         return [command]
-    return [leaf for child in below.values() for leaf in _leaves(child)]
+    itself = [command] if getattr(command, "invoke_without_command", False) else []
+    return [*itself, *(leaf for child in below.values() for leaf in _leaves(child))]

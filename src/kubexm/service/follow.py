@@ -64,6 +64,8 @@ class Channel:
         self.last = 0
         """The newest sequence number read."""
         self.followers = 0
+        self.changes = 0
+        """Grows whenever something about the task changed that is not in its journal."""
         self.error: JournalError | None = None
 
     def read(self) -> bool:
@@ -144,7 +146,9 @@ class Followers:
     def wake(self, task: str) -> None:
         """Something about the task changed that is not in its journal."""
         if (channel := self._channels.get(task)) is not None:
-            channel.read()
+            while channel.read():
+                pass
+            channel.changes += 1
             channel.wake()
 
     async def _read(self, channel: Channel) -> None:

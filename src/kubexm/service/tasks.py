@@ -19,6 +19,7 @@ from kubexm.service.follow import Followers
 from kubexm.service.keeper import Keeper
 from kubexm.service.places import Places
 from kubexm.service.registry import Registry
+from kubexm.service.retention import Keep, keep_tidy
 from kubexm.service.run_files import RunFiles
 from kubexm.service.turns import next_task
 from kubexm.service.wanted import Action, Wanted
@@ -40,6 +41,7 @@ class TaskOptions:
     worker: tuple[str, ...] = WORKER
     """The command that starts a worker."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
+    keep: Keep = field(default_factory=Keep)
     stop_within: float = 15.0
     """How long running tasks have to stop when the server is."""
 
@@ -64,6 +66,7 @@ class TaskService:
         self._served: dict[str, int] = {}
         self._turn = 0
         self._stopping = False
+        self._tidying: asyncio.Task[None] | None = None
 
     # The server's life
 
@@ -73,6 +76,9 @@ class TaskService:
         await self._recover()
         self._queue = await self._store.tasks.in_states({TaskState.QUEUED})
         self.keeper.start()
+        self._tidying = asyncio.create_task(
+            keep_tidy(self._store, lambda task: self.run_files(task).path, self._options.keep, self._logger)
+        )
         self._dispatch()
 
     async def stop(self) -> None:
@@ -86,6 +92,9 @@ class TaskService:
             await asyncio.wait(self._work.values(), timeout=self._options.stop_within)
         for work in list(self._work.values()):  # the database is away: the next server finds out how they ended
             work.cancel()
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.gather(self._tidying, return_exceptions=True)
         await self.keeper.stop()
 
     # What can be asked
@@ -160,6 +169,10 @@ class TaskService:
         """Where the task's run is, or would be, on disk."""
         return RunFiles(WorkDir.of(task.cluster, str(self._places.work), self._places.data).run(task.id))
 
+    def is_active(self, name: str) -> bool:
+        """True while a task waits or runs; once it is not, all of it is in the store."""
+        return name in self._running or any(task.id == name for task in self._queue)
+
     @property
     def waiting(self) -> int:
         """How many tasks wait."""
@@ -198,6 +211,7 @@ class TaskService:
         finally:
             self._running.pop(task.id, None)
             self._work.pop(task.id, None)
+            self.followers.wake(task.id)
             self._dispatch()
 
     async def _recover(self) -> None:

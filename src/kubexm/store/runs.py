@@ -180,6 +180,17 @@ class Runs:
         query = _chosen(query, table, node, host, states)
         return [_host_record(row) for row in await self._rows(query)]
 
+    async def states(self, task: int) -> list[tuple[str, str, str]]:
+        """Node, host and state of everything that has ended: all of it, as cheaply as can be."""
+        table = host_results
+        query = select(table.c.node, table.c.host, table.c.state).where(table.c.task == task)
+        return [(row.node, row.host, row.state) for row in await self._rows(query)]
+
+    async def times(self, task: int) -> list[HostRecord]:
+        """Everything that was begun and has ended."""
+        query = select(host_results).where(host_results.c.task == task, host_results.c.started.is_not(None))
+        return [_host_record(row) for row in await self._rows(query)]
+
     async def step_logs(
         self,
         task: int,

@@ -1,0 +1,124 @@
+"""How much anybody may ask for: bytes in a request, requests in a time, streams at once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kubexm.rest.problems import Refusal, respond
+
+__all__ = ["BodyLimit", "Rates", "Streams"]
+
+_MOST_KEYS = 10_000
+
+
+class Rates:
+    """A bucket for each key: so many at once, and so many more each second."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str) -> None:
+        """Takes one; refuses with 429 if there is none."""
+        now = time.monotonic()
+        left, then = self._buckets.pop(key, (float(self._burst), now))
+        left = min(float(self._burst), left + (now - then) * self._per_second)
+        self._buckets[key] = (max(left - 1.0, 0.0) if left >= 1.0 else left), now
+        if len(self._buckets) > _MOST_KEYS:
+            self._buckets.popitem(last=False)
+        if left < 1.0:
+            wait = max(1, round((1.0 - left) / self._per_second + 0.5))
+            raise Refusal(
+                429,
+                "too-many-requests",
+                "these are too many requests",
+                hint=f"try again in {wait} s",
+                headers={"Retry-After": str(wait)},
+            )
+
+
+class Streams:
+    """How many follow something at once, in all and for each token."""
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most = most
+        self._most_each = most_each
+        self._of: Counter[str] = Counter()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._of.total()
+
+    @contextmanager
+    def one(self, key: str) -> Iterator[None]:
+        """Within, there is one more; refuses with 429 if that is too many."""
+        if self.count >= self._most or self._of[key] >= self._most_each:
+            raise Refusal(
+                429,
+                "too-many-streams",
+                f"{self._of[key]} streams are open with this token, {self.count} in all",
+                hint="close some, and try again",
+                headers={"Retry-After": "5"},
+            )
+        self._of[key] += 1
+        try:
+            yield
+        finally:
+            self._of[key] -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """ASGI: refuses bodies that are too large, before or while they are read."""
+
+    app: ASGIApp
+    most: int
+    most_upload: int
+    """For whatever takes files."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        upload = scope["method"] in ("PUT", "POST") and (
+            "/files/" in scope["path"] or scope["path"].endswith("/clusters")
+        )
+        most = self.most_upload if upload else self.most
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if length.isdigit() and int(length) > most:
+            await respond(_too_large(most))(scope, receive, send)
+            return
+        taken, begun = 0, False
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            if message["type"] == "http.request":
+                taken += len(message.get("body", b""))
+                if taken > most:
+                    raise _too_large(most)
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, counted, noted)
+        except Refusal as refusal:
+            if begun or refusal.status != 413:
+                raise
+            await respond(refusal)(scope, receive, send)
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, "too-large", "the body of this request is too large", hint=f"at most {most} bytes")

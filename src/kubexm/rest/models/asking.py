@@ -1,0 +1,73 @@
+"""What can be asked to be done with a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from kubexm.rest.models.basics import In, Selector
+from kubexm.service.wanted import Action, Wanted
+
+__all__ = ["CreateIn", "DeleteIn", "PlanIn", "PreflightIn", "RunIn", "VerifyIn"]
+
+
+class _RunIn(In):
+    dry_run: bool = Field(default=False, description="Look only, and say what would be changed.")
+    only: list[Selector] = Field(default=[], max_length=200, description="Only these nodes, tasks or modules.")
+    skip: list[Selector] = Field(default=[], max_length=200, description="Not these nodes, tasks or modules.")
+    rollback: bool = Field(default=False, description="After a failure, undo what this run changed.")
+    accept_new_host_keys: bool = Field(default=False, description="Record keys of hosts seen for the first time.")
+
+    def wanted(self, cluster: str, action: Action, pipeline: str, **options: Any) -> Wanted:
+        """What this asks the service for."""
+        return Wanted(
+            cluster=cluster,
+            action=action,
+            pipeline=pipeline,
+            options={name: value for name, value in options.items() if value},
+            dry_run=self.dry_run,
+            only=tuple(self.only),
+            skip=tuple(self.skip),
+            rollback=self.rollback,
+            accept_new_host_keys=self.accept_new_host_keys,
+        )
+
+
+class CreateIn(_RunIn):
+    """Bring the cluster to what its spec says."""
+
+
+class VerifyIn(_RunIn):
+    """Prove that the cluster works."""
+
+
+class RunIn(_RunIn):
+    """Any pipeline by its name."""
+
+    pipeline: str = Field(pattern=r"^[a-z][a-z-]{0,31}$", examples=["preflight"])
+
+
+class PreflightIn(_RunIn):
+    """Check the hosts."""
+
+    fix: bool = Field(default=False, description="Mend what is safe to mend.")
+
+
+class DeleteIn(_RunIn):
+    """Give the hosts back as they were."""
+
+    confirm: str = Field(max_length=63, description="The name of the cluster, to be sure.", examples=["demo"])
+    keep_data: bool = False
+    keep_runtime: bool = False
+
+
+class PlanIn(In):
+    """Plan a pipeline, and keep the plan for review."""
+
+    pipeline: str = Field(default="create", pattern=r"^[a-z][a-z-]{0,31}$", examples=["preflight"])
+    offline: bool = Field(default=False, description="Ask no host: plan from the spec and assumed facts alone.")
+    only: list[Selector] = Field(default=[], max_length=200)
+    skip: list[Selector] = Field(default=[], max_length=200)
+    fix: bool = False
+    accept_new_host_keys: bool = False

@@ -1,0 +1,66 @@
+"""What every request needs at hand: the store, the tasks, the limits. Made once for each server."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from fastapi import Request
+
+from kubexm.rest.limits import Rates, Streams
+from kubexm.rest.metrics import Metrics
+from kubexm.service.places import Places
+from kubexm.service.registry import Registry
+from kubexm.service.tasks import TaskService
+from kubexm.store.store import Store
+
+__all__ = ["Server", "ServerSettings", "server_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How a server behaves towards those who ask."""
+
+    secure: bool = False
+    """True behind TLS: cookies are for TLS only."""
+    session_hours: float = 12.0
+    body: int = 6 * 2**20
+    upload: int = 16 * 2**20
+    rate: float = 50.0
+    burst: int = 500
+    streams: int = 1000
+    streams_each: int = 100
+    send_within: float = 20.0
+    """A follower that does not take what it is sent for so long is dropped."""
+    heartbeat: float = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """One server, as its routes see it."""
+
+    store: Store
+    places: Places
+    tasks: TaskService
+    registry: Registry
+    settings: ServerSettings = field(default_factory=ServerSettings)
+    metrics: Metrics = field(default_factory=Metrics)
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
+    touched: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        object.__setattr__(self, "rates", Rates(settings.rate, settings.burst))
+        object.__setattr__(self, "failures", Rates(1.0, 30))
+        object.__setattr__(self, "streams", Streams(settings.streams, settings.streams_each))
+
+    rates: Rates = field(init=False)
+    failures: Rates = field(init=False)
+    """Those who cannot say who they are get fewer tries."""
+    streams: Streams = field(init=False)
+
+
+def server_of(request: Request) -> Server:
+    """The server a request came to."""
+    server: Server = request.app.state.server
+    return server
