@@ -19,6 +19,7 @@ from kubexm.components.nodes import NodeSettings
 from kubexm.components.os import Groundwork, HostPreparation
 from kubexm.components.pki import Pki
 from kubexm.components.preflight import Preflight
+from kubexm.components.verify import Verification
 from kubexm.module import link, per_host, sequence
 from kubexm.pipeline.base import Pipeline, failure_policy
 from kubexm.plan import ExecutionGraph
@@ -52,13 +53,14 @@ class CreateCluster(Pipeline):
                     BinaryControlPlane,
                     ClusterRecord,
                     Flannel,
-                    KubeProxy,
                     KubeadmNodes,
                     BinaryNodes,
+                    KubeProxy,
                     CoreDns,
                     LocalPath,
                     NodeSettings,
                     Addons,
                 ),
             ),
+            Verification,
         ).graph(ctx, name=self.name, policy=failure_policy(ctx))
