@@ -125,7 +125,16 @@ class NodesSet(Step):
         documents = [_document(node, found[node.name]) for node in wrong]
         if documents:
             await kubectl.change(
-                *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts", "-f", "-"),
+                *(
+                    "apply",
+                    "--server-side",
+                    "--field-manager",
+                    FIELD_MANAGER,
+                    "--force-conflicts",
+                    "--validate=false",
+                    "-f",
+                    "-",
+                ),
                 stdin=list_of(documents),
                 patience=self.patience,
                 display="set the labels of nodes",

@@ -211,7 +211,16 @@ class ClusterProbed(Step):
 
 async def _apply(kubectl: Kubectl, documents: list[dict[str, Any]], display: str, patience: float) -> None:
     await kubectl.change(
-        *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts", "-f", "-"),
+        *(
+            "apply",
+            "--server-side",
+            "--field-manager",
+            FIELD_MANAGER,
+            "--force-conflicts",
+            "--validate=false",
+            "-f",
+            "-",
+        ),
         stdin=list_of(documents),
         patience=patience,
         display=display,

@@ -1,0 +1,298 @@
+"""Verification: what is looked at, what is tried, when it is tried again, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubexm.cache import RUN_CHANGED
+from kubexm.components.api import RolledOut, Workload
+from kubexm.components.health import ProgramAnswers
+from kubexm.components.verify import Verification
+from kubexm.components.verify.objects import LABEL, probe_objects, sample_of
+from kubexm.components.verify.probe import ClusterProbed
+from kubexm.components.verify.state import HERE, ApiServerReady, ControlPlanePodsReady, EtcdServes, NodesHealthy
+from kubexm.connector import Command
+from kubexm.errors import CommandError, StepError
+from kubexm.module import sequence
+from kubexm.pipeline import pipeline_named
+from kubexm.plan import ExecutionGraph
+from kubexm.runtime import StepContext
+from tests.unit.components.around import cluster, context_of
+from tests.unit.components.kube_api import KubeApi, changed
+from tests.unit.components.verify.test_asking import NSLOOKUP
+
+
+def planned(tmp_path: Path, more: str = "", **options: bool) -> ExecutionGraph:
+    context = context_of(cluster(more), tmp_path)
+    return sequence(Verification(**options)).graph(context.pipeline_context(), name="test")
+
+
+def names(graph: ExecutionGraph) -> list[str]:
+    return [node.removeprefix("verify.") for node in graph.nodes]
+
+
+def test_all_that_can_be_seen_is_looked_at_side_by_side(tmp_path: Path) -> None:
+    graph = planned(tmp_path)
+    looked = ["hosts", "api-servers", "control-plane", "etcd", "nodes", "workloads"]
+    assert names(graph) == [*(f"state.{name}" for name in looked), "probe.hosts", "probe.workloads"]
+    assert graph.nodes["verify.state.api-servers"].hosts == ("cp1", "cp2", "cp3")
+    assert graph.nodes["verify.state.etcd"].step == EtcdServes(url="https://127.0.0.1:2379", patience=180.0)
+    assert graph.nodes["verify.probe.workloads"].after == ("verify.probe.hosts",)
+    pods = graph.nodes["verify.state.control-plane"].step
+    assert isinstance(pods, ControlPlanePodsReady)
+    assert pods.pods[:3] == ("kube-apiserver-cp1", "kube-controller-manager-cp1", "kube-scheduler-cp1")
+    assert len(pods.pods) == 9
+
+
+def test_what_is_looked_at_is_never_changed(tmp_path: Path) -> None:
+    for text in ("", "kubernetes: {type: kubexm}"):
+        graph = planned(tmp_path, text, alone=True, probe=False)
+        assert all(not node.step.writes() for node in graph.nodes.values())
+
+
+def test_programs_under_systemd_are_asked_themselves(tmp_path: Path) -> None:
+    graph = planned(tmp_path, "kubernetes: {type: kubexm}")
+    assert "verify.state.control-plane" not in graph.nodes
+    node = graph.nodes["verify.state.scheduler"]
+    assert node.hosts == ("cp1", "cp2", "cp3")
+    assert node.step == ProgramAnswers(unit="kube-scheduler", path="/healthz", port=10259, within=180)
+    workloads = graph.nodes["verify.state.workloads"].step
+    assert isinstance(workloads, RolledOut)
+    assert Workload("DaemonSet", "kube-system", "kube-proxy") not in workloads.workloads
+
+
+def test_etcd_in_pods_is_a_pod_of_the_control_plane(tmp_path: Path) -> None:
+    graph = planned(tmp_path, "etcd: {type: kubeadm}")
+    assert "verify.state.etcd" not in graph.nodes
+    pods = graph.nodes["verify.state.control-plane"].step
+    assert isinstance(pods, ControlPlanePodsReady)
+    assert "etcd-cp2" in pods.pods
+
+
+def test_until_the_user_has_brought_a_network_no_pod_is_tried(tmp_path: Path) -> None:
+    graph = planned(tmp_path, "network: {plugin: none}")
+    assert "verify.probe.workloads" not in graph.nodes
+    nodes, workloads = graph.nodes["verify.state.nodes"].step, graph.nodes["verify.state.workloads"].step
+    assert isinstance(nodes, NodesHealthy)
+    assert isinstance(workloads, RolledOut)
+    assert not nodes.network
+    assert workloads.workloads == (Workload("DaemonSet", "kube-system", "kube-proxy"),)
+    alone = planned(tmp_path, "network: {plugin: none}", alone=True)
+    assert "verify.probe.workloads" in alone.nodes, "who asks for it has brought one"
+
+
+def test_storage_and_taints_of_the_file_reach_the_probe(tmp_path: Path) -> None:
+    step = planned(tmp_path).nodes["verify.probe.workloads"].step
+    assert isinstance(step, ClusterProbed)
+    assert (step.storage_class, step.dns, step.expected) == ("local-path", "10.96.0.10", "10.96.0.1")
+    off = planned(tmp_path, "storage: {localPath: {enabled: false}}").nodes["verify.probe.workloads"].step
+    assert isinstance(off, ClusterProbed)
+    assert off.storage_class == ""
+    assert off.settings != step.settings
+    assert planned(tmp_path, alone=True).nodes["verify.probe.workloads"].step.settings == ""  # type: ignore[attr-defined]
+
+
+def test_the_pipeline_changes_nothing_if_it_only_looks(tmp_path: Path) -> None:
+    assert pipeline_named("verify").changes
+    only = pipeline_named("verify", probe=False)
+    assert not only.changes
+    graph = only.plan(context_of(cluster(), tmp_path).pipeline_context())
+    assert all(node.startswith("verify.state") for node in graph.nodes)
+
+
+def test_pods_ask_for_no_rights_and_the_scheduler_places_the_one_with_a_volume() -> None:
+    objects = probe_objects("ns", sample_of(["a", "b"]), image="i", storage_class="c", taints=("gpu=true:NoSchedule",))
+    pods = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "Pod"}
+    assert list(pods) == ["volume", "probe-0", "probe-1"]
+    assert [pods[name].get("nodeName") for name in pods] == [None, "a", "b"]
+    keys = [one["key"] for one in pods["volume"]["tolerations"]]
+    assert keys == ["node-role.kubernetes.io/control-plane", "gpu"]
+    for spec in pods.values():
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    none = probe_objects("ns", sample_of(["a"]), image="i", storage_class="", taints=())
+    assert not [one for one in none if one["kind"] == "PersistentVolumeClaim"]
+
+
+class Cluster:
+    """A cluster that can be probed."""
+
+    def __init__(self) -> None:
+        self.api = KubeApi()
+        self.api.other = self._answer
+        self.deleted: list[str] = []
+        self.record: dict[str, str] = {}
+        self.broken = False
+        self.waits: dict[str, str] = {}
+        self.leftover = ""
+
+    def context(self, work_dir: Path, *, run: str = "run-1") -> StepContext:
+        ctx = self.api.context(work_dir, run=run)
+        for name in ("a", "b"):
+            ctx.cache.set(HERE, True, name)
+        return ctx
+
+    def _answer(  # noqa: C901 - one case for each question
+        self, words: list[str], command: Command
+    ) -> str | tuple[int, str] | None:
+        match words:
+            case ["get", "configmap", *_]:
+                return json.dumps(self.record) if self.record else ""
+            case ["get", "storageclass", *_]:
+                return "slow\tfalse\nfast\ttrue\n"
+            case ["get", "pods", "-l", *_]:
+                return "probe-0\t10.244.0.5\nprobe-1\t10.244.1.5\n"
+            case ["get", "pods", "-n", *_]:
+                return '{"items": []}'
+            case ["get", "service", *_]:
+                return "10.96.7.7"
+            case ["get", "events", *_]:
+                return ""
+            case ["wait", *_]:
+                error = next((text for key, text in self.waits.items() if key in " ".join(words)), "")
+                return (1, error) if error else "condition met"
+            case ["exec", *_]:
+                assert command.stdin is not None
+                return self._said(command.stdin.decode())
+            case ["delete", "namespace", *rest]:
+                self.deleted.append(rest[0] if rest[0] != "-l" else f"-l {rest[1]}")
+                return ""
+            case ["apply", *_]:
+                assert command.stdin is not None
+                for item in json.loads(command.stdin)["items"]:
+                    if item["kind"] == "ConfigMap":
+                        self.record = item["data"]
+                return "applied"
+        return None
+
+    def _said(self, script: str) -> str:
+        lines = []
+        for line in script.splitlines():
+            what, *rest = line.split(" ")
+            if what not in ("dns", "pair", "service"):
+                continue
+            right: dict[str, dict[str, Any]] = {
+                "dns": {"output": NSLOOKUP},
+                "pair": {"responses": [f"probe-{rest[1]}"]},
+                "service": {"responses": ["probe-0", "probe-1"]},
+            }
+            said = {"errors": ["i/o timeout"]} if self.broken and what == "pair" else right[what]
+            lines.append(f"{what} {rest[0]} {rest[1]} {json.dumps(said)}")
+        return "\n".join(lines)
+
+
+def probed(**more: Any) -> ClusterProbed:
+    given: dict[str, Any] = {"settings": "digest-1", "patience": 0.5, **more}
+    return ClusterProbed(
+        nodes=("a", "b"),
+        image="agnhost:1",
+        dns="10.96.0.10",
+        name="kubernetes.default.svc",
+        expected="10.96.0.1",
+        **given,
+    )
+
+
+async def test_what_was_proven_is_not_proven_again_until_something_changes(tmp_path: Path) -> None:
+    one = Cluster()
+    ctx = one.context(tmp_path)
+    assert (await probed().precheck(ctx)).reason == "these settings were not proven yet"
+    await changed(ctx, probed())
+    assert (await probed().precheck(ctx)).satisfied
+    later = one.context(tmp_path, run="run-2")
+    assert (await probed().precheck(later)).satisfied
+    assert not (await probed(settings="digest-2").precheck(later)).satisfied
+    later.cache.set(RUN_CHANGED, True)
+    assert (await probed().precheck(later)).reason == "something was changed since it was proven"
+    await changed(later, probed())
+    assert (await probed().precheck(later)).satisfied, "it was proven after the change"
+
+
+async def test_a_node_that_came_or_went_is_a_change(tmp_path: Path) -> None:
+    one = Cluster()
+    await changed(one.context(tmp_path), probed())
+    fewer = one.api.context(tmp_path, run="run-2")
+    fewer.cache.set(HERE, True, "a")
+    assert not (await probed().precheck(fewer)).satisfied
+
+
+async def test_asked_for_alone_it_is_tried_each_time_and_noted_nowhere(tmp_path: Path) -> None:
+    one = Cluster()
+    ctx = one.context(tmp_path)
+    assert (await probed(settings="").precheck(ctx)).satisfied is None
+    await changed(ctx, probed(settings=""))
+    assert one.record == {}
+
+
+async def test_what_is_brought_is_taken_away_and_so_is_what_was_left_behind(tmp_path: Path) -> None:
+    one = Cluster()
+    await changed(one.context(tmp_path), probed())
+    assert one.deleted[0] == f"-l {LABEL}"
+    assert one.deleted[1].startswith("kubexm-verify-")
+
+
+async def test_after_a_failure_nothing_stays_and_nothing_counts_as_proven(tmp_path: Path) -> None:
+    one = Cluster()
+    one.broken = True
+    with pytest.raises(StepError, match="a pod on a cannot reach a pod on b: i/o timeout") as caught:
+        await changed(one.context(tmp_path), probed())
+    assert "UDP 8472" in caught.value.hint
+    assert one.deleted[-1].startswith("kubexm-verify-")
+    assert one.record == {}
+
+
+async def test_pods_that_do_not_run_fail_it(tmp_path: Path) -> None:
+    one = Cluster()
+    one.waits = {"app=probe": "timed out waiting for the condition on pods/probe-1"}
+    with pytest.raises(StepError, match="of 2 pods, one on each node, not all run"):
+        await changed(one.context(tmp_path), probed())
+    assert one.deleted[-1].startswith("kubexm-verify-")
+
+
+async def test_a_volume_that_is_not_written_fails_it(tmp_path: Path) -> None:
+    one = Cluster()
+    one.waits = {"pod/volume": "timed out waiting for the condition on pods/volume"}
+    with pytest.raises(StepError, match="no volume was bound and written"):
+        await changed(one.context(tmp_path), probed())
+    assert one.deleted[-1].startswith("kubexm-verify-")
+
+
+async def test_a_namespace_that_cannot_be_removed_is_told(tmp_path: Path) -> None:
+    one = Cluster()
+    inner = one._answer
+
+    def answer(words: list[str], command: Command) -> str | tuple[int, str] | None:
+        if words[:2] == ["delete", "namespace"] and words[2] != "-l":
+            return 1, "Error: forbidden"
+        return inner(words, command)
+
+    one.api.other = answer
+    with pytest.raises(CommandError, match="forbidden") as caught:
+        await changed(one.context(tmp_path), probed())
+    assert "kubectl delete namespace" in caught.value.hint
+
+
+async def test_only_an_api_server_that_is_ready_is_well(tmp_path: Path) -> None:
+    api = KubeApi()
+    api.other = lambda words, command: (1, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed")
+    step = ApiServerReady(patience=0.1)
+    assert "[-]etcd failed" in (await step.precheck(api.context(tmp_path))).reason
+    with pytest.raises(StepError, match="etcd failed") as caught:
+        await step.run(api.context(tmp_path))
+    assert caught.value.host == "n1"
+    api.other = lambda words, command: "ok"
+    assert (await step.precheck(api.context(tmp_path))).satisfied
+
+
+async def test_pods_of_the_control_plane_that_are_missing_or_not_ready_are_named(tmp_path: Path) -> None:
+    api = KubeApi()
+    pod = {"metadata": {"name": "kube-scheduler-a", "namespace": "kube-system"}, "spec": {"nodeName": "a"}}
+    status = {"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": []}
+    api.other = lambda words, command: json.dumps({"items": [{**pod, "status": status}]}) if words[1] == "pods" else ""
+    step = ControlPlanePodsReady(pods=("kube-scheduler-a", "kube-apiserver-a"), patience=0.1)
+    with pytest.raises(StepError, match="kube-apiserver-a is not there; pod kube-scheduler-a is not ready"):
+        await step.run(api.context(tmp_path))

@@ -1,0 +1,70 @@
+"""Steps that prove what others did are told whether anything was done: changes count, waiting does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubexm.cache import RUN_CHANGED
+from kubexm.plan import Prediction
+from kubexm.runtime import StepContext
+from kubexm.step import Check, Resources, Step
+from tests.unit.engine.world import Thing, World, execute, graph, node, states
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof(Step):
+    """Needed only if something changed."""
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        return Check(None) if ctx.has(RUN_CHANGED) else Check(True)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Proves it."""
+
+    def reads(self) -> Resources:
+        return frozenset()
+
+    def writes(self) -> Resources:
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait(Thing):
+    """Comes about by itself."""
+
+    def writes(self) -> Resources:
+        return frozenset()
+
+
+async def test_proof_is_needed_after_a_change_on_any_host_and_not_without_one(tmp_path: Path) -> None:
+    world = World("a", "b")
+    plan = graph(node("one", "b"), node("proof", "a", Proof(), after=("m.t.one",)))
+    assert states(await execute(world, plan, tmp_path / "1")) == {"one@b": "succeeded", "proof@a": "succeeded"}
+    assert states(await execute(world, plan, tmp_path / "2")) == {"one@b": "satisfied", "proof@a": "satisfied"}
+
+
+async def test_waiting_is_no_change(tmp_path: Path) -> None:
+    world = World("a")
+    plan = graph(node("one", "a", Wait(name="one")), node("proof", "a", Proof(), after=("m.t.one",)))
+    assert states(await execute(world, plan, tmp_path)) == {"one@a": "succeeded", "proof@a": "satisfied"}
+
+
+async def test_a_dry_run_tells_that_proof_will_be_needed(tmp_path: Path) -> None:
+    plan = graph(node("one", "a"), node("proof", "a", Proof(), after=("m.t.one",)))
+    result = await execute(World("a"), plan, tmp_path, dry_run=True)
+    assert result.nodes["m.t.proof"].hosts["a"].prediction is Prediction.CHANGE
+
+
+async def test_a_resumed_run_knows_what_its_earlier_process_changed(tmp_path: Path) -> None:
+    world = World("a")
+    plan = graph(
+        node("one", "a"), node("two", "a", after=("m.t.one",)), node("proof", "a", Proof(), after=("m.t.two",))
+    )
+    world.broken.add(("a", "two"))
+    first = await execute(world, plan, tmp_path)
+    assert states(first) == {"one@a": "succeeded", "two@a": "failed", "proof@a": "blocked"}
+    world.broken.clear()
+    world.things["a"].add("two")  # somebody did it meanwhile
+    resumed = await execute(world, plan, tmp_path, resume=True)
+    assert states(resumed)["proof@a"] == "succeeded"
