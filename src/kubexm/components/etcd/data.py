@@ -19,7 +19,7 @@ __all__ = ["DataState", "WalIds", "cluster_id", "member_id", "parse_state", "sta
 
 _HEAD = 1024
 _NOTHING = 64
-"""KiB of a database that holds nothing yet."""
+"""KiB on disk of a database that holds nothing yet: the file itself is longer, with a hole in it."""
 _METADATA = 1
 
 
@@ -58,15 +58,15 @@ if [ -n "$kx_w" ]; then
   echo "wal $(head -c {_HEAD} -- "$kx_d/member/wal/$kx_w" | od -A n -t x1 -v | tr -d ' \\n')"
 else
   kx_o=$(ls -A -- "$kx_d" 2>/dev/null | grep -v -x lost+found)
-  if [ "$kx_o" = member ] && [ -z "$(find "$kx_d/member" ! -type d ! -path '*/member/wal.tmp/*' \\
-    \\( ! -path '*/member/snap/db' -o -size +{_NOTHING}k \\) | head -n 1)" ]; then kx_o=; fi
+  if [ "$kx_o" = member ] && [ "$(du -k -- "$kx_d/member/snap/db" 2>/dev/null | cut -f 1)0" -le {_NOTHING}0 ] &&
+    ! find "$kx_d/member" ! -type d ! -path '*/member/wal.tmp/*' ! -path '*/member/snap/db' | grep -q .; then kx_o=; fi
   printf 'other %s\\n' "$(printf '%s\\n' "$kx_o" | head -n 1)"
 fi"""
 
 
-def parse_state(line: str) -> DataState:
-    """What the line of `state_script` says."""
-    kind, _, rest = line.partition(" ")
+def parse_state(output: str) -> DataState:
+    """What the first line, that of `state_script`, says."""
+    kind, _, rest = output.partition("\n")[0].partition(" ")
     if kind != "wal":
         return DataState(stranger=rest.strip())
     try:

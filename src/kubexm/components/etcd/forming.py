@@ -1,4 +1,4 @@
-"""What members of a cluster that is formed must know before they start: whom they form it with."""
+"""What members of a cluster that is formed are told: before they start whom they form it with, then that they did."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kubexm.cache import Key
 from kubexm.components.etcd.data import DataState, cluster_id, parse_state, state_script
 from kubexm.components.etcd.layout import BOOTSTRAP
-from kubexm.components.etcd.unit import founding
+from kubexm.components.etcd.unit import founding, sealed
 from kubexm.components.identity import CLUSTER_UID
 from kubexm.connector.base import shell
 from kubexm.errors import StepError
@@ -16,7 +16,7 @@ from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.undo import restore, snapshot
 
-__all__ = ["FoundersKnown", "foreign_data"]
+__all__ = ["FoundersKnown", "MemberSealed", "foreign_data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,48 @@ class FoundersKnown(Step):
 
     def _text(self, ctx: StepContext) -> str:
         return founding(self.peers, token=self._token(ctx))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSealed(Step):
+    """A member that serves is told that it belongs to this cluster: if it loses its data, it forms no other one."""
+
+    data_dir: str
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Compares with the cluster its log names, in one read."""
+        script = f"{state_script(self.data_dir)}\ncat -- {shell(BOOTSTRAP)} 2>/dev/null || :"
+        result = await ctx.host.command.read(script, display=f"look at {self.data_dir}")
+        line, _, told = result.text.partition("\n")
+        state = parse_state(line)
+        if state.ids is None:
+            return Check(False, reason="it has no data yet")
+        same = f"{told}\n" == sealed(state.ids.cluster)
+        return Check(True) if same else Check(False, reason="what it is told is for a member to be")
+
+    async def run(self, ctx: StepContext) -> None:
+        """Writes it."""
+        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
+        state = parse_state(result.text)
+        if state.ids is None:
+            raise StepError(f"{self.data_dir} holds no data, though the member served", host=ctx.host.name)
+        await ctx.host.files.write(BOOTSTRAP, sealed(state.ids.cluster), snapshot=snapshot(ctx))
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """Puts back what was there before this run."""
+        await restore(ctx, BOOTSTRAP)
+
+    def reads(self) -> Resources:
+        """The data, and the file."""
+        return resources(f"file:{self.data_dir}/*", f"file:{BOOTSTRAP}")
+
+    def writes(self) -> Resources:
+        """The file."""
+        return resources(f"file:{BOOTSTRAP}")
+
+    def describe(self) -> str:
+        """The file."""
+        return f"file {BOOTSTRAP} of a member"
 
 
 def foreign_data(ctx: StepContext, directory: str, state: DataState) -> StepError:

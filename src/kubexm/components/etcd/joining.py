@@ -11,7 +11,7 @@ from kubexm.components.etcd.client import EtcdClient, Member, Membership, has_qu
 from kubexm.components.etcd.data import DataState, parse_state, state_script
 from kubexm.components.etcd.forming import foreign_data
 from kubexm.components.etcd.layout import BOOTSTRAP, UNIT
-from kubexm.components.etcd.unit import joining
+from kubexm.components.etcd.unit import joining, sealed_for
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError, StepError
 from kubexm.runtime import StepContext
@@ -46,27 +46,34 @@ class MemberAdmitted(Step):
     """Name and client URL of the members that were brought up before."""
 
     async def precheck(self, ctx: StepContext) -> Check:
-        """A member that has data and runs belongs; else the survivors are asked."""
+        """A member that runs from its data belongs, as does one whose data is of the cluster it was sealed for; of any
+        other the survivors are asked.
+        """
         script = (
             f"{state_script(self.data_dir)}\nsystemctl is-active {UNIT}\ncat -- {shell(BOOTSTRAP)} 2>/dev/null || :"
         )
         result = await ctx.host.command.read(script, display=f"look at {self.data_dir}")
         line, active, told = [*(result.text + "\n").split("\n", 2), "", ""][:3]
         state = parse_state(line)
-        if state.ids is not None and active == "active":
+        if state.ids is not None and (active == "active" or state.ids.cluster == sealed_for(told)):
             return Check(True)
         if state.stranger:
             raise foreign_data(ctx, self.data_dir, state)
         found = await self._client(ctx).members()
         if state.ids is None:
             return self._expected(ctx, found, told)
-        if found is not None:
-            self._recognise(ctx, state, found)
+        if found is None:
+            return Check(False, reason="whose data it has cannot be told: the others do not answer")
+        self._recognise(ctx, state, found)
         return Check(True)
 
     async def run(self, ctx: StepContext) -> None:
         """Has the survivors expect it, and tells it who they are."""
         found = await self._survivors(ctx)
+        state = await self._state(ctx)
+        if state.ids is not None:
+            self._recognise(ctx, state, found)
+            return
         own = self._old_self(ctx, found)
         if own is not None and own.name:
             found = await self._remove(ctx, found, own)
@@ -87,6 +94,10 @@ class MemberAdmitted(Step):
     def describe(self) -> str:
         """The state."""
         return "etcd member admitted"
+
+    async def _state(self, ctx: StepContext) -> DataState:
+        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
+        return parse_state(result.text)
 
     def _client(self, ctx: StepContext) -> EtcdClient:
         urls = tuple(url for name, url in self.others if name != ctx.host.name)
@@ -129,7 +140,7 @@ class MemberAdmitted(Step):
                 return found
             if time.monotonic() > until:
                 raise StepError(
-                    "it has no data, and the members that are left are too few to let it join: etcd has no quorum",
+                    "the members that are left are too few to let it join: etcd has no quorum",
                     host=ctx.host.name,
                     hint="bring other members back first; if their data is lost for good, restore a snapshot of etcd",
                 )

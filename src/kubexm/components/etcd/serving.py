@@ -117,14 +117,7 @@ class MemberServing(Step):
         failure = await ctx.host.services.failure(UNIT)
         hint = f"its whole log: `journalctl -u {UNIT}` on {ctx.host.name}"
         if isinstance(failure, CommandError):
-            return CommandError(
-                host=ctx.host.name,
-                command=failure.command,
-                exit_code=failure.exit_code,
-                stderr=log,
-                message="etcd does not stay up",
-                hint=hint,
-            )
+            return await _did_not_stay_up(ctx, failure)
         if _ALARM in reason:
             hint = "see `etcdctl alarm list`; of a full database: compact, defragment, then `etcdctl alarm disarm`"
             return StepError(f"etcd refuses writes: {reason}", host=ctx.host.name, hint=hint)
@@ -159,7 +152,7 @@ class MemberRunning(ServiceRunning):
         """Asks systemd; an etcd that does not stay up tells why in its own words."""
         # By name: a class with slots is made anew, which super() without arguments does not know.
         check = await ServiceRunning.precheck(self, ctx)
-        if check.satisfied or not any(word in check.reason for word in ("failed", "auto-restart")):
+        if check.satisfied or not any(word in check.reason for word in ("failed", "activating")):
             return check
         return Check(False, reason=f"etcd does not stay up: {await _last_words(ctx)}")
 
@@ -167,7 +160,10 @@ class MemberRunning(ServiceRunning):
         """Restarts it, unless that would cost the quorum."""
         if self.urls and (await ctx.host.services.status(self.unit)).is_active:
             await self._spare_quorum(ctx)
-        await ServiceRunning.run(self, ctx)
+        try:
+            await ServiceRunning.run(self, ctx)
+        except CommandError as error:
+            raise await _did_not_stay_up(ctx, error) from error
 
     def writes(self) -> Resources:
         """The unit, and how etcd is: what others read of that before no longer counts."""
@@ -194,6 +190,18 @@ class MemberRunning(ServiceRunning):
             host=ctx.host.name,
             hint=f"bring {missing[0]} back first (`journalctl -u {UNIT}` there), then run again",
         )
+
+
+async def _did_not_stay_up(ctx: StepContext, error: CommandError) -> CommandError:
+    """The error with what of etcd's log tells."""
+    return CommandError(
+        host=ctx.host.name,
+        command=error.command,
+        exit_code=error.exit_code,
+        stderr=await _last_words(ctx, separator="\n"),
+        message="etcd does not stay up",
+        hint=f"its whole log: `journalctl -u {UNIT}` on {ctx.host.name}",
+    )
 
 
 async def _last_words(ctx: StepContext, separator: str = " | ") -> str:

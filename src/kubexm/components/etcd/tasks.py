@@ -13,9 +13,9 @@ from kubexm.components.assets import place, stamp_of
 from kubexm.components.etcd import backup, unit
 from kubexm.components.etcd.arguments import arguments, client_url, peer_url
 from kubexm.components.etcd.external import ExternalEtcdHealthy
-from kubexm.components.etcd.forming import FoundersKnown
+from kubexm.components.etcd.forming import FoundersKnown, MemberSealed
 from kubexm.components.etcd.joining import MemberAdmitted
-from kubexm.components.etcd.layout import BOOTSTRAP, UNIT, UNIT_FILE, USER
+from kubexm.components.etcd.layout import UNIT, UNIT_FILE, USER
 from kubexm.components.etcd.serving import MemberRunning, MemberServing
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
 from kubexm.components.identity import HostMarked
@@ -37,7 +37,7 @@ from kubexm.errors import PlanError
 from kubexm.module import rolling
 from kubexm.plan import ExecutionFragment, Milestone, join_after
 from kubexm.runtime import TaskContext
-from kubexm.step import DirectoryPresent, FileAbsent, FilePresent, ServiceRunning, ServiceStopped, UserPresent
+from kubexm.step import DirectoryPresent, FileAbsent, ServiceRunning, ServiceStopped, UserPresent
 from kubexm.task import FragmentBuilder, NodeHandle, Task
 
 __all__ = ["CheckExternal", "FormCluster", "KeepCluster", "PrepareHosts", "ScheduleBackups"]
@@ -192,7 +192,8 @@ def _prepared(g: FragmentBuilder, ctx: TaskContext, known: NodeHandle) -> list[N
 def _settled(g: FragmentBuilder, ctx: TaskContext, serving: NodeHandle, after: Sequence[NodeHandle] = ()) -> None:
     """A member that serves forms no other cluster if its data is lost one day, and its host says what it is."""
     members = etcd_members(ctx)
-    g.add("sealed", FilePresent(path=BOOTSTRAP, content=unit.SEALED), on=members, after_same_host=[serving])
+    sealed = MemberSealed(data_dir=ctx.cluster.spec.etcd.data_dir)
+    g.add("sealed", sealed, on=members, after_same_host=[serving])
     mark = HostMarked(cluster=ctx.cluster.name, role="etcd")
     g.add("marked", mark, on=members, after=after, after_same_host=[serving])
 

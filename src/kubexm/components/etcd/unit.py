@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from kubexm.components.etcd.layout import BOOTSTRAP, ETCD, USER
 from kubexm.components.units import unit_word
 
-__all__ = ["SEALED", "founding", "hardening", "joining", "service"]
+__all__ = ["founding", "hardening", "joining", "sealed", "sealed_for", "service"]
 
 _HEADER = "# Written by kubexm; changes by hand are undone.\n"
-SEALED = (
-    f"{_HEADER}# The cluster was formed. A member that finds no data must not form another one.\n"
-    "ETCD_INITIAL_CLUSTER_STATE=existing\n"
-)
-"""What a member is told once it is one: whoever loses its data then waits to be let in again."""
+_SEAL = "# The member belongs to the cluster"
 
 _GUARD = (
     'for f in "$1"/member/wal/*.wal; do if [ -e "$f" ]; then exit 0; fi; done; '
@@ -98,6 +95,17 @@ def founding(peers: Iterable[tuple[str, str]], *, token: str) -> str:
 def joining(peers: Iterable[tuple[str, str]]) -> str:
     """What a member is told that is to join these, by name and peer URL."""
     return _bootstrap(peers, "existing")
+
+
+def sealed(cluster: int) -> str:
+    """What a member is told once it is one: if it loses its data one day, it must not form another cluster."""
+    return f"{_HEADER}{_SEAL} {cluster:016x}\nETCD_INITIAL_CLUSTER_STATE=existing\n"
+
+
+def sealed_for(told: str) -> int | None:
+    """The cluster a member belongs to by what it was told, if it is one."""
+    found = re.search(rf"^{_SEAL} ([0-9a-f]{{16}})$", told, re.MULTILINE)
+    return int(found[1], 16) if found else None
 
 
 def _bootstrap(peers: Iterable[tuple[str, str]], state: str) -> str:

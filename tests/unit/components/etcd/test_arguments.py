@@ -10,7 +10,7 @@ import pytest
 from kubexm import config
 from kubexm.apis.v1alpha1.etcd import Etcd
 from kubexm.components.etcd.arguments import arguments
-from kubexm.components.etcd.unit import SEALED, founding, joining, service
+from kubexm.components.etcd.unit import founding, joining, sealed, sealed_for, service
 from kubexm.errors import PlanError
 from tests.unit.components.around import cluster
 
@@ -115,5 +115,7 @@ def test_what_an_empty_member_is_told() -> None:
         "ETCD_INITIAL_CLUSTER_TOKEN=u1",
     ]
     assert "STATE=existing" in joining(peers)
-    assert "STATE=existing" in SEALED
-    assert "ETCD_INITIAL_CLUSTER=" not in SEALED, "who lost its data finds nobody to form a cluster with"
+    assert "STATE=existing" in sealed(7)
+    assert "ETCD_INITIAL_CLUSTER=" not in sealed(7), "who lost its data finds nobody to form a cluster with"
+    assert sealed_for(sealed(2**63 + 5)) == 2**63 + 5
+    assert sealed_for(joining(peers)) is None

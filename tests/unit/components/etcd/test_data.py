@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -60,11 +61,12 @@ def test_what_an_etcd_leaves_that_never_was_a_member_is_nothing(tmp_path: Path) 
     snap = tmp_path / "member" / "snap"
     snap.mkdir(parents=True)
     assert look(tmp_path).is_empty
-    (snap / "db").write_bytes(bytes(20480))
+    (snap / "db").write_bytes(b"x" * 20480)
+    os.truncate(snap / "db", 16_801_792)
     assert look(tmp_path).is_empty
-    (snap / "db").write_bytes(bytes(1_000_000))
+    (snap / "db").write_bytes(b"x" * 1_000_000)
     assert look(tmp_path) == DataState(stranger="member"), "a log may be elsewhere"
-    (snap / "db").write_bytes(bytes(20480))
+    (snap / "db").write_bytes(b"x" * 20480)
     (snap / "0000000000000001-0000000000000001.snap").write_bytes(b"x")
     assert not look(tmp_path).is_empty
     (snap / "0000000000000001-0000000000000001.snap").unlink()

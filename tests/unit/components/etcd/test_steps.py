@@ -12,10 +12,10 @@ import pytest
 from kubexm.components.etcd import joining, serving
 from kubexm.components.etcd.data import cluster_id
 from kubexm.components.etcd.external import ExternalEtcdHealthy
-from kubexm.components.etcd.forming import FoundersKnown
+from kubexm.components.etcd.forming import FoundersKnown, MemberSealed
 from kubexm.components.etcd.joining import MemberAdmitted
 from kubexm.components.etcd.serving import MemberRunning, MemberServing
-from kubexm.components.etcd.unit import founding
+from kubexm.components.etcd.unit import founding, sealed
 from kubexm.components.identity import CLUSTER_UID
 from kubexm.connector import Command, CommandResult
 from kubexm.errors import CommandError, StepError
@@ -152,6 +152,30 @@ async def test_a_member_that_is_down_is_recognised_by_the_others(bench: Bench) -
         await ADMITTED.precheck(bench.ctx)
 
 
+async def test_data_of_a_member_that_is_down_is_known_by_its_seal_or_not_at_all(bench: Bench) -> None:
+    bench.says("member list", stderr="context deadline exceeded", code=1)
+    bench.says("kx_w", f"{head(1, CLUSTER)}\ninactive\n{sealed(CLUSTER)}")
+    assert (await ADMITTED.precheck(bench.ctx)).satisfied
+    for told in ("", sealed(5)):
+        bench.says("kx_w", f"{head(1, CLUSTER)}\ninactive\n{told}")
+        assert "cannot be told" in (await ADMITTED.precheck(bench.ctx)).reason
+    with pytest.raises(StepError, match="no quorum"):
+        await ADMITTED.run(bench.begin())
+
+
+SEALED = MemberSealed(data_dir="/var/lib/etcd")
+
+
+async def test_a_member_is_sealed_for_the_cluster_of_its_data(bench: Bench) -> None:
+    bench.says("kx_w", f"{head(1, CLUSTER)}\n{founding(PEERS, token='u1')}")
+    assert not (await SEALED.precheck(bench.ctx)).satisfied
+    bench.takes("kx_put .*bootstrap.env")
+    await SEALED.run(bench.begin())
+    assert bench.host.commands[-1].stdin == sealed(CLUSTER).encode()
+    bench.says("kx_w", f"{head(1, CLUSTER)}\n{sealed(CLUSTER)}")
+    assert (await SEALED.precheck(bench.ctx)).satisfied
+
+
 async def test_an_empty_member_takes_the_place_of_its_old_self(bench: Bench) -> None:
     bench.says("kx_w", "other \ninactive\n")
     bench.says("endpoint health", json.dumps([{"endpoint": url, "health": True} for _, url in CLIENTS[1:]]))
@@ -178,6 +202,7 @@ async def test_an_empty_member_takes_the_place_of_its_old_self(bench: Bench) -> 
 
 
 async def test_who_is_expected_already_is_not_added_twice(bench: Bench) -> None:
+    bench.says("kx_w", "other \n")
     bench.says("member list", members("n1", "n2", "n3", learner="n1", unstarted="n1"))
     bench.takes("kx_put .*bootstrap.env")
     await ADMITTED.run(bench.begin())
@@ -185,6 +210,7 @@ async def test_who_is_expected_already_is_not_added_twice(bench: Bench) -> None:
 
 
 async def test_an_addition_that_was_done_though_no_answer_came_is_done(bench: Bench) -> None:
+    bench.says("kx_w", "other \n")
     lists = [members("n2", "n3"), members("n1", "n2", "n3", learner="n1", unstarted="n1")]
     bench.host.on(anything("member list"), callback=lambda _: lists.pop(0))
     bench.takes("member add", "Error: context deadline exceeded", 1)
@@ -194,6 +220,7 @@ async def test_an_addition_that_was_done_though_no_answer_came_is_done(bench: Be
 
 
 async def test_the_others_refusal_is_told(bench: Bench) -> None:
+    bench.says("kx_w", "other \n")
     bench.says("member list", members("n2", "n3"))
     bench.takes("member add", "Error: etcdserver: permission denied", 1)
     with pytest.raises(CommandError, match=r"refuse `member add`: .*permission denied"):
@@ -201,6 +228,7 @@ async def test_the_others_refusal_is_told(bench: Bench) -> None:
 
 
 async def test_a_place_is_not_taken_if_that_could_cost_the_quorum(bench: Bench) -> None:
+    bench.says("kx_w", "other \n")
     bench.says("member list", members("n1", "n2", "n3"))
     bench.says("endpoint health", json.dumps([{"endpoint": CLIENTS[1][1], "health": True}]), code=1)
     with pytest.raises(StepError, match="of 3 members 1 are well, and 2 must be"):
