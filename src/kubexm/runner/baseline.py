@@ -59,10 +59,10 @@ class Baseline(Operations):
         text = self._checked(await self._read(script, "list kept directories")).text
         return tuple(sorted(line for line in text.split("\n") if line))
 
-    async def clear(self, *, leave: Collection[str] = ()) -> tuple[str, ...]:
+    async def clear(self, *, leave: Collection[str] = (), noted: Collection[str] = ()) -> tuple[str, ...]:
         """The kept directories are as they were, mounts below them gone; those at or below `leave` stay as they are.
 
-        Gives those that were cleared, the deepest first.
+        Those in `noted` can be cleared again later. Gives those that were cleared, the deepest first.
         """
         wanted = [path for path in await self.directories() if not _is_below(path, leave)]
         if not wanted:
@@ -70,7 +70,7 @@ class Baseline(Operations):
         wanted.sort(key=lambda path: (-len(PurePosixPath(path).parts), path))
         calls = []
         for path in wanted:
-            words = shell(self._entry("tree", path), _directory(path))
+            words = shell(self._entry("tree", path), _directory(path), *(["noted"] if path in noted else []))
             calls.append(f"kx_clear {words} || kx_die 'cannot clear' {shell(path)}")
         script = library("originals") + library("baseline") + "\n".join(calls)
         result = await self._change(script, f"clear {', '.join(wanted)}", within=1800, long=True)

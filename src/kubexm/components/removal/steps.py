@@ -133,6 +133,8 @@ class DirectoriesCleared(Step):
 
     keep: tuple[str, ...] = ()
     """Directories that stay as they are, on purpose."""
+    shared: tuple[str, ...] = ()
+    """Directories that are cleared, but in which what is kept goes on writing: to be cleared again in the end."""
     why: str = ""
     """What the user said to keep them."""
 
@@ -142,12 +144,12 @@ class DirectoriesCleared(Step):
         kept = [path for path in found if path in self.keep]
         if kept:
             ctx.warn(f"kept on purpose ({self.why}): {', '.join(kept)}")
-        left = [path for path in found if path not in self.keep]
+        left = [path for path in found if path not in (*self.keep, *self.shared)]
         return Check(False, reason=f"{len(left)} directories to clear") if left else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
         """Unmounts what is below them and removes what came since."""
-        await ctx.host.baseline.clear(leave=self.keep)
+        await ctx.host.baseline.clear(leave=self.keep, noted=self.shared)
 
     def reads(self) -> Resources:
         """What is known of before."""

@@ -44,6 +44,8 @@ _RUNTIME_DIRECTORIES: Final = (
     "/opt/nri",
     "/run/nri",
 )
+_RUNTIME_SHARED: Final = ("/etc/cni", "/etc/cni/net.d")
+"""Settings of the network go, but the runtime looks for new ones there, and makes the directory for it."""
 _RUNTIME_NOTES: Final = ("originals", "stamps", "assets")
 _DATA_NOTES: Final = ("originals",)
 
@@ -106,13 +108,14 @@ class ReleaseHosts(Task):
 
     def _directories(self, ctx: TaskContext) -> DirectoriesCleared:
         spec, keep, why = ctx.cluster.spec, [], []
+        shared = _RUNTIME_SHARED if self.wishes.runtime else ()
         if self.wishes.data:
             why.append("--keep-data")
             keep += [spec.etcd.data_dir, spec.storage.local_path.path]
         if self.wishes.runtime:
             why.append("--keep-runtime")
             keep += [*_RUNTIME_DIRECTORIES, spec.kubernetes.container_runtime.data_dir]
-        return DirectoriesCleared(keep=tuple(sorted(set(keep))), why=", ".join(why))
+        return DirectoriesCleared(keep=tuple(sorted(set(keep))), shared=shared, why=", ".join(why))
 
     def _files(self, ctx: TaskContext) -> tuple[str, ...]:
         kept = [*_RUNTIME_FILES, _RUNTIME_UNIT] if self.wishes.runtime else []

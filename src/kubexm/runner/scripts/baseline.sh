@@ -72,8 +72,10 @@ kx_empty() {
   done
 }
 
-# kx_clear ENTRY PATH: a kept path is as it was, as far as the cluster wrote there.
+# kx_clear ENTRY PATH [noted]: a kept path is as it was, as far as the cluster wrote there. noted: how it was stays known,
+# since somebody goes on writing there.
 kx_clear() {
+  c_noted=${3-}
   IFS= read -r c_was <"$1/state" || return 1
   kx_unmount_below "$2" || return 1
   case $c_was in
@@ -89,5 +91,5 @@ kx_clear() {
       fi
       ;;
   esac
-  rm -rf -- "$1"
+  if [ -z "$c_noted" ]; then rm -rf -- "$1"; fi
 }
