@@ -21,7 +21,7 @@ _CARRIERS: Key[Mapping[str, list[str]]] = Key("preflight.carriers", scope=Scope.
 _OURS = ("cni0", "flannel", "kube-ipvs0", "nodelocaldns")
 _ANY = ("0.0.0.0", "::", "*", "")  # noqa: S104 - compared, not bound
 _RESOLVERS = 3
-_PATIENCE = 4
+_PATIENCE = 2
 _ASKED = 16
 """Names one host looks up at most."""
 
