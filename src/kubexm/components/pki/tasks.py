@@ -75,12 +75,13 @@ class IssueCertificates(Task):
     """Issues every certificate and makes every kubeconfig."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """By who needs them, so that a new node does not make control planes look again."""
+        """By who needs them, so that a new node, or a new name of the API, does not make everybody look again."""
         g, here = FragmentBuilder("pki.certificates"), ctx.control_node
         duration = int(ctx.cluster.spec.certs.duration.total_seconds())
         groups = {
             "etcd": wanted.etcd_certificates(ctx),
-            "control-plane": wanted.control_plane_certificates(ctx),
+            "api-servers": wanted.api_server_certificates(ctx),
+            "clients": wanted.client_certificates(ctx),
             "nodes": wanted.node_certificates(ctx),
         }
         issued = [

@@ -15,8 +15,9 @@ from kubexm.runtime import TaskContext
 __all__ = [
     "AuthorityName",
     "Kubeconfig",
+    "api_server_certificates",
     "authorities",
-    "control_plane_certificates",
+    "client_certificates",
     "etcd_certificates",
     "kubeconfigs",
     "node_certificates",
@@ -62,11 +63,10 @@ def authorities(ctx: TaskContext) -> tuple[AuthorityName, ...]:
     return tuple(found)
 
 
-def control_plane_certificates(ctx: TaskContext) -> tuple[Certificate, ...]:
-    """What API servers serve with and call others with, and what clients of the control plane prove themselves with."""
-    planes = topology.control_planes(ctx)
+def api_server_certificates(ctx: TaskContext) -> tuple[Certificate, ...]:
+    """What API servers serve with: valid for every way to reach any of them."""
     dns, ips = _split(_api_server_names(ctx))
-    found = [
+    return tuple(
         Certificate(
             name=names.of_host(names.APISERVER, host.name),
             authority=names.CA,
@@ -75,9 +75,13 @@ def control_plane_certificates(ctx: TaskContext) -> tuple[Certificate, ...]:
             addresses=ips,
             server=True,
         )
-        for host in planes
-    ]
-    found += [
+        for host in topology.control_planes(ctx)
+    )
+
+
+def client_certificates(ctx: TaskContext) -> tuple[Certificate, ...]:
+    """What API servers call others with, and what clients of theirs prove themselves with."""
+    found = [
         Certificate(
             name=names.APISERVER_KUBELET_CLIENT,
             authority=names.CA,
@@ -95,7 +99,7 @@ def control_plane_certificates(ctx: TaskContext) -> tuple[Certificate, ...]:
     ]
     if ctx.cluster.spec.kubernetes.type == "kubexm":
         found.append(_client(names.KUBE_PROXY, "system:kube-proxy"))
-    for host in planes:
+    for host in topology.control_planes(ctx):
         found += [
             _client(names.of_host(names.HOST_ADMIN, host.name), "kubernetes-admin", _ADMINS),
             _client(names.of_host(names.SUPER_ADMIN, host.name), "kubernetes-super-admin", _MASTERS),
