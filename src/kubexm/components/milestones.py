@@ -11,6 +11,7 @@ __all__ = [
     "BALANCER_READY",
     "CLUSTER_UP",
     "ETCD_QUORUM",
+    "FIRST_NODES_READY",
     "HOST_READY",
     "IMAGES_PRESENT",
     "JOINING_OPEN",
@@ -43,5 +44,7 @@ JOINING_OPEN: Final = Milestone("JoiningOpen")
 """Nodes may join: RBAC for bootstrap tokens is there. Tokens themselves are made on demand."""
 NODE_JOINED: Final = Milestone("NodeJoined", per_host=True)
 """The node is registered with the API and its kubelet runs from the settings it should. Every node."""
+FIRST_NODES_READY: Final = Milestone("FirstNodesReady")
+"""As many nodes are Ready as the cluster's own pods, DNS and storage, are to be spread over."""
 CLUSTER_UP: Final = Milestone("ClusterUp")
-"""Every node joined, network, DNS and storage are applied: what addons, hooks and verification wait for."""
+"""Every node joined, is Ready and has its settings: what addons and hooks wait for."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kubexm.components.api import api_host
-from kubexm.components.milestones import API_READY, CLUSTER_UP, NODE_JOINED
+from kubexm.components.milestones import API_READY, CLUSTER_UP, FIRST_NODES_READY, NODE_JOINED
 from kubexm.components.topology import nodes
 from kubexm.module import Module, link
 from kubexm.plan import ExecutionFragment, ExecutionGraph
@@ -34,7 +34,7 @@ class Api(Module):
 class _Up(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         g = FragmentBuilder("up.all")
-        g.add("up", Reached(name="up"), on=api_host(ctx), provides=CLUSTER_UP)
+        g.add("up", Reached(name="up"), on=api_host(ctx), provides=(FIRST_NODES_READY, CLUSTER_UP))
         return g.build()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kubexm.cache import Key, Scope
 from kubexm.components.api.difference import changes_of, removal_of
 from kubexm.components.api.documents import ManifestObject, Ref, objects_of
 from kubexm.components.api.inventory import Entry, Inventory, inventory_ref
@@ -24,6 +25,8 @@ from kubexm.step import Check, Resources, Step, resources
 __all__ = ["ManifestsApplied", "apply_manifests", "check_manifests", "note_group", "undo_manifests"]
 
 _SHOWN = 3
+_ABSENT = Key[bool]("inventory-absent", scope=Scope.STEP)
+"""Whether precheck saw no inventory, from then until something is applied."""
 _OWN = "component"
 
 
@@ -81,6 +84,7 @@ async def check_manifests(ctx: StepContext, name: str, manifests: str, namespace
     except ApiAway:
         return Check(False, reason="the API does not answer yet", diff=await _differences(None, objects))
     noted = seen_as(own, seen)
+    ctx.cache.set(_ABSENT, noted is None)
     if noted is None:
         diff = await _differences(kubectl if seen else None, objects)
         return Check(False, reason="they are not applied yet", diff=diff) if objects else Check(True)
@@ -101,7 +105,10 @@ async def apply_manifests(
 ) -> None:
     """Makes the cluster have exactly these objects under this name."""
     kubectl, objects = Kubectl(ctx.host), objects_of(manifests, name, namespace)
-    inventory = await _inventory(ctx, name, patience) or Inventory(name, group)
+    # Of a new cluster precheck has just seen that there is none: the network is not to wait for the same answer.
+    known = None if ctx.has(_ABSENT) and ctx.value(_ABSENT) else await _inventory(ctx, name, patience)
+    ctx.cache.set(_ABSENT, False)
+    inventory = known or Inventory(name, group)
     planned = replace(inventory.planned(objects, manifests, ctx.run), group=group)
     if objects:
         documents = [planned.document(), *_namespaces(namespace, objects), *(item.document for item in objects)]

@@ -8,7 +8,7 @@ from kubexm.components.api import ManifestsApplied, api_host
 from kubexm.components.assets import image
 from kubexm.components.coredns.manifests import coredns_objects
 from kubexm.components.documents import yaml_stream
-from kubexm.components.milestones import API_READY
+from kubexm.components.milestones import FIRST_NODES_READY
 from kubexm.module import Module
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import ModuleContext, TaskContext
@@ -18,14 +18,17 @@ __all__ = ["ApplyCoreDns", "CoreDns"]
 
 
 class ApplyCoreDns(Task):
-    """Applies CoreDNS's objects."""
+    """Applies CoreDNS's objects once there are nodes for its pods.
+
+    Pods that find no node are tried again ever more seldom, so that coming too early would make them late.
+    """
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """One node, on one control plane."""
         objects = coredns_objects(ctx.cluster, image=image(ctx, "coredns"))
         g = FragmentBuilder("coredns.apply")
         step = ManifestsApplied(name="coredns", manifests=yaml_stream(objects))
-        g.add("manifests", step, on=api_host(ctx), needs=API_READY)
+        g.add("manifests", step, on=api_host(ctx), needs=FIRST_NODES_READY)
         return g.build()
 
 

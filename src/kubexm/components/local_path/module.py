@@ -8,7 +8,7 @@ from kubexm.components.api import ManifestsApplied, api_host
 from kubexm.components.assets import image
 from kubexm.components.documents import yaml_stream
 from kubexm.components.local_path.manifests import local_path_objects
-from kubexm.components.milestones import API_READY
+from kubexm.components.milestones import FIRST_NODES_READY
 from kubexm.module import Module
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import ModuleContext, TaskContext
@@ -18,12 +18,12 @@ __all__ = ["ApplyLocalPath", "LocalPath"]
 
 
 class ApplyLocalPath(Task):
-    """Applies the provisioner's objects, or takes away those of an earlier run where it is not wanted any more."""
+    """Applies the provisioner's objects once there are nodes for its pod, or takes them away where it is not wanted."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """One node, on one control plane."""
         g = FragmentBuilder("local-path.apply")
-        g.add("manifests", self._step(ctx), on=api_host(ctx), needs=API_READY)
+        g.add("manifests", self._step(ctx), on=api_host(ctx), needs=FIRST_NODES_READY)
         return g.build()
 
     def _step(self, ctx: TaskContext) -> ManifestsApplied:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubexm.components.api import NodeSetting, api_host
-from kubexm.components.milestones import CLUSTER_UP, NODE_JOINED
+from kubexm.components.milestones import CLUSTER_UP, FIRST_NODES_READY, NODE_JOINED
 from kubexm.components.nodes.steps import NodeNetworked, NodesReady, NodesSet
-from kubexm.components.topology import nodes
+from kubexm.components.topology import nodes, plain_nodes
 from kubexm.connector import Host
 from kubexm.module import Module
 from kubexm.plan import ExecutionFragment
@@ -24,15 +24,31 @@ class SettleNodes(Task):
     """Brings nodes to what the file says of them, and waits until they are Ready."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """Each host by itself until it has its network, then all of them through the API."""
-        g, hosts = FragmentBuilder("nodes.settle"), nodes(ctx)
+        """Each host by itself until it has its network, then through the API: the first nodes, and all of them."""
+        g, hosts, api = FragmentBuilder("nodes.settle"), nodes(ctx), api_host(ctx)
         network = ctx.cluster.spec.network.plugin != "none"
-        up = g.add("network", NodeNetworked(network=network), on=hosts, needs=NODE_JOINED)
-        settings = tuple(setting_of(host) for host in hosts)
-        settled = g.add("settings", NodesSet(nodes=settings), on=api_host(ctx), after=[up])
-        ready = NodesReady(nodes=tuple(host.name for host in hosts), network=network)
-        g.add("ready", ready, on=api_host(ctx), after=[settled], provides=CLUSTER_UP)
+        first = first_nodes(ctx)
+        rest = tuple(host for host in hosts if host not in first)
+        early = g.add("first-network", NodeNetworked(network=network, first=True), on=first, needs=NODE_JOINED)
+        ready = NodesReady(nodes=_names(first), network=network, others=False)
+        g.add("first-ready", ready, on=api, after=[early], provides=FIRST_NODES_READY)
+        late = [g.add("network", NodeNetworked(network=network), on=rest, needs=NODE_JOINED)] if rest else []
+        settings = NodesSet(nodes=tuple(setting_of(host) for host in hosts), others=bool(rest))
+        settled = g.add("settings", settings, on=api, after=[early, *late])
+        ready = NodesReady(nodes=_names(hosts), network=network, others=bool(rest))
+        g.add("ready", ready, on=api, after=[settled], provides=CLUSTER_UP)
         return g.build()
+
+
+def first_nodes(ctx: TaskContext) -> tuple[Host, ...]:
+    """As many nodes as CoreDNS has pods, control planes before workers: so long it is worth waiting to be spread."""
+    wanted = max(1, ctx.cluster.spec.dns.coredns.replicas)
+    chosen = [*(host for host in nodes(ctx) if "controlPlane" in host.roles), *plain_nodes(ctx)][:wanted]
+    return tuple(host for host in nodes(ctx) if host in chosen)
+
+
+def _names(hosts: Sequence[Host]) -> tuple[str, ...]:
+    return tuple(host.name for host in hosts)
 
 
 def setting_of(host: Host) -> NodeSetting:

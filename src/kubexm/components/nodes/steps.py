@@ -24,8 +24,9 @@ from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 
-__all__ = ["NODE_UP", "NodeNetworked", "NodesReady", "NodesSet"]
+__all__ = ["FIRST_UP", "NODE_UP", "NodeNetworked", "NodesReady", "NodesSet"]
 
+FIRST_UP: Final = Key[bool]("first-node-up", per_host=True)
 NODE_UP: Final = Key[bool]("node-up", per_host=True)
 """The host joined and, if kubexm brings the network, has it: hosts that were lost on the way have no such value."""
 
@@ -52,12 +53,14 @@ class NodeNetworked(Step):
 
     network: bool = True
     """False: the user brings the network, and nothing is waited for."""
+    first: bool = False
+    """True: it is one of those the cluster's own pods are waiting for."""
     patience: float = 300.0
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks for a configuration of a network."""
         if not self.network or await ctx.host.command.succeeds(_LOOK):
-            return Check(True, values={NODE_UP: True})
+            return Check(True, values=dict.fromkeys(self.produces(), True))
         return Check(False, reason=f"there is no network configuration in {_CONF} yet")
 
     async def run(self, ctx: StepContext) -> None:
@@ -85,7 +88,7 @@ class NodeNetworked(Step):
 
     def produces(self) -> tuple[Key[Any], ...]:
         """That this host got here."""
-        return (NODE_UP,)
+        return (FIRST_UP,) if self.first else (NODE_UP,)
 
     def describe(self) -> str:
         """The state."""
@@ -97,6 +100,8 @@ class NodesSet(Step):
     """Every node that came up has the labels and taints the file gives it, and none it gave it earlier."""
 
     nodes: tuple[NodeSetting, ...]
+    others: bool = True
+    """False: there are no nodes but the first ones."""
     patience: float = 120.0
 
     async def precheck(self, ctx: StepContext) -> Check:
@@ -184,7 +189,7 @@ class NodesSet(Step):
 
     def gathers(self) -> tuple[Key[Any], ...]:
         """Which hosts came up."""
-        return (NODE_UP,)
+        return _gathered(self.others)
 
     def describe(self) -> str:
         """The state."""
@@ -197,6 +202,8 @@ class NodesReady(Step):
 
     nodes: tuple[str, ...]
     network: bool = True
+    others: bool = True
+    """False: it is about the first nodes only."""
     patience: float = 300.0
 
     async def precheck(self, ctx: StepContext) -> Check:
@@ -210,7 +217,7 @@ class NodesReady(Step):
     async def run(self, ctx: StepContext) -> None:
         """Waits until they are."""
         kubectl = Kubectl(ctx.host)
-        names = [name for name in self.nodes if name in ctx.values(NODE_UP)]
+        names = [name for name in self.nodes if name in _up(ctx)]
         if self.network and names:
             await kubectl.read(
                 *(
@@ -242,7 +249,7 @@ class NodesReady(Step):
         return [*lines, *([f"and {len(waiting) - _SHOWN} more"] if len(waiting) > _SHOWN else [])]
 
     def _waiting(self, ctx: StepContext, found: Mapping[str, FoundNode]) -> list[str]:
-        came_up = ctx.values(NODE_UP)
+        came_up = _up(ctx)
         ready = {name for name, node in found.items() if node.ready or not self.network}
         return [name for name in self.nodes if name in came_up and name not in ready]
 
@@ -256,7 +263,7 @@ class NodesReady(Step):
 
     def gathers(self) -> tuple[Key[Any], ...]:
         """Which hosts came up."""
-        return (NODE_UP,)
+        return _gathered(self.others)
 
     def describe(self) -> str:
         """The state."""
@@ -264,8 +271,16 @@ class NodesReady(Step):
 
 
 def _came_up(ctx: StepContext, nodes: Sequence[NodeSetting]) -> list[NodeSetting]:
-    up = ctx.values(NODE_UP)
+    up = _up(ctx)
     return [node for node in nodes if node.name in up]
+
+
+def _up(ctx: StepContext) -> set[str]:
+    return {*ctx.values(FIRST_UP), *ctx.values(NODE_UP)}
+
+
+def _gathered(others: bool) -> tuple[Key[Any], ...]:
+    return (FIRST_UP, NODE_UP) if others else (FIRST_UP,)
 
 
 def _document(node: NodeSetting, found: FoundNode) -> dict[str, Any]:

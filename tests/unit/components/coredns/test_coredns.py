@@ -11,9 +11,9 @@ from kubexm import config
 from kubexm.components.coredns import CoreDns
 from kubexm.components.coredns.manifests import coredns_objects, corefile, service_address
 from kubexm.components.documents import yaml_stream
-from kubexm.components.milestones import API_READY
+from kubexm.components.milestones import FIRST_NODES_READY
 from kubexm.errors import PlanError
-from tests.unit.components.api_plan import api_graph, golden
+from tests.unit.components.api_plan import Up, api_graph, golden
 from tests.unit.components.around import cluster, context_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -60,6 +60,6 @@ def test_a_name_that_is_none_is_refused() -> None:
         corefile(loaded)
 
 
-def test_it_is_applied_the_moment_the_api_answers(tmp_path: Path) -> None:
-    node = api_graph(context_of(cluster(), tmp_path), CoreDns).nodes["coredns.apply.manifests"]
-    assert (node.hosts, node.needs) == (("cp1",), (API_READY,))
+def test_it_is_applied_once_there_are_nodes_to_spread_over(tmp_path: Path) -> None:
+    node = api_graph(context_of(cluster(), tmp_path), Up, CoreDns).nodes["coredns.apply.manifests"]
+    assert (node.hosts, node.needs) == (("cp1",), (FIRST_NODES_READY,))

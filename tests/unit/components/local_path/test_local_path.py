@@ -11,7 +11,7 @@ from kubexm.components.api import ManifestsApplied, yaml_documents
 from kubexm.components.documents import yaml_stream
 from kubexm.components.local_path import LocalPath
 from kubexm.components.local_path.manifests import local_path_objects
-from tests.unit.components.api_plan import api_graph, golden
+from tests.unit.components.api_plan import Up, api_graph, golden
 from tests.unit.components.around import cluster, context_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -54,5 +54,5 @@ def test_it_runs_as_the_account_that_has_its_rights() -> None:
 
 
 def test_switched_off_it_is_taken_away(tmp_path: Path) -> None:
-    graph = api_graph(context_of(cluster("storage: {localPath: {enabled: false}}"), tmp_path), LocalPath)
+    graph = api_graph(context_of(cluster("storage: {localPath: {enabled: false}}"), tmp_path), Up, LocalPath)
     assert graph.nodes["local-path.apply.manifests"].step == ManifestsApplied(name="local-path")

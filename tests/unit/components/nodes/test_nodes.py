@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kubexm.components.api import FoundNode, NodeSetting
-from kubexm.components.milestones import CLUSTER_UP, NODE_JOINED
+from kubexm.components.milestones import CLUSTER_UP, FIRST_NODES_READY, NODE_JOINED
 from kubexm.components.nodes import NodeSettings
 from kubexm.components.nodes.module import setting_of
 from kubexm.components.nodes.steps import NODE_UP, NodeNetworked, NodesReady, NodesSet
@@ -20,7 +20,7 @@ from kubexm.runtime import StepContext, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 from tests.unit.components.api_plan import api_graph
-from tests.unit.components.around import cluster, context_of
+from tests.unit.components.around import SINGLE, cluster, context_of
 from tests.unit.components.kube_api import KubeApi, changed
 
 WANTED = NodeSetting("n1", (("disk", "ssd"), ("node-role.kubernetes.io/worker", "")), ("gpu=true:NoSchedule",))
@@ -206,12 +206,29 @@ async def test_a_host_without_network_tells_the_last_words_of_the_plugin(tmp_pat
 def test_each_host_waits_for_itself_and_the_cluster_for_all(tmp_path: Path) -> None:
     graph = api_graph(context_of(cluster(), tmp_path), NodeSettings)
     network, settings, ready = (graph.nodes[f"nodes.settle.{name}"] for name in ("network", "settings", "ready"))
-    assert network.hosts == ("cp1", "cp2", "cp3", "w1", "w2")
+    assert network.hosts == ("cp3", "w1", "w2")
     assert network.needs == (NODE_JOINED,)
     assert settings.hosts == ready.hosts == ("cp1",)
+    assert settings.after == ("nodes.settle.first-network", "nodes.settle.network")
     assert ready.provides == (CLUSTER_UP,)
     assert isinstance(ready.step, NodesReady)
     assert ready.step.network
+
+
+def test_dns_waits_for_as_many_nodes_as_it_has_pods_and_for_no_slow_worker(tmp_path: Path) -> None:
+    graph = api_graph(context_of(cluster(), tmp_path), NodeSettings)
+    early, ready = graph.nodes["nodes.settle.first-network"], graph.nodes["nodes.settle.first-ready"]
+    assert early.hosts == ("cp1", "cp2")
+    assert ready.after == (early.id,)
+    assert ready.provides == (FIRST_NODES_READY,)
+    many = api_graph(context_of(cluster("dns: {coredns: {replicas: 4}}"), tmp_path), NodeSettings)
+    assert many.nodes["nodes.settle.first-network"].hosts == ("cp1", "cp2", "cp3", "w1")
+
+
+def test_a_single_node_is_the_first_and_the_last(tmp_path: Path) -> None:
+    graph = api_graph(context_of(cluster("", SINGLE), tmp_path), NodeSettings)
+    assert graph.nodes["nodes.settle.first-network"].hosts == ("n1",)
+    assert "nodes.settle.network" not in graph.nodes
 
 
 def test_with_a_network_of_the_users_own_nothing_is_waited_for(tmp_path: Path) -> None:
