@@ -203,7 +203,7 @@ def test_a_full_disk_says_so_and_resume_finishes(make_lab: MakeLab) -> None:
 
 def test_a_taken_port_and_a_wrong_bundle_stop_before_anything_is_changed(make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(topology="single")
-    lab.run("n1", "systemd-run", "-q", "--unit=squatter", "python3", "-m", "http.server", "2379")
+    lab.run("n1", "systemd-run", "-q", "--unit=squatter", "socat", "TCP-LISTEN:2379,fork,reuseaddr", "EXEC:cat")
     done = kubexm(lab.cluster_file, "create", "cluster")
     assert done.exit_code == 1
     [error] = done.errors.values()
