@@ -103,7 +103,8 @@ class _Writer:
         return lines
 
     def _login(self, name: str) -> list[Piece]:
-        return ['authorization = "Basic ', SecretRef(registry_secret(name, "login")), '"\n']
+        # Spelled as Go does, so that a token got with it takes its place and does not come beside it.
+        return ['Authorization = "Basic ', SecretRef(registry_secret(name, "login")), '"\n']
 
     def _authority(self, name: str) -> list[Piece]:
         auth = self._registry.auths.get(name)

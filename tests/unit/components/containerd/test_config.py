@@ -129,7 +129,7 @@ def test_registries_read_as_containerd_reads_them() -> None:
     assert made["server"] == "https://registry-1.docker.io"
     assert list(made["host"]) == ["https://b.example.com", "https://a.example.com/v2/p"], "in the user's order"
     assert made["host"]["https://a.example.com/v2/p"]["override_path"] is True
-    assert made["header"] == {"authorization": "Basic c2VjcmV0"}
+    assert made["header"] == {"Authorization": "Basic c2VjcmV0"}, "as Go spells it: a token takes its place"
     assert "header" not in made["host"]["https://b.example.com"], "nobody else is sent the login"
 
 
