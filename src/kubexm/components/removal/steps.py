@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from kubexm.connector.base import shell
@@ -16,6 +16,7 @@ __all__ = ["DirectoriesCleared", "HostReleased", "NetworkCleared", "PackagesGone
 
 _ORIGINALS = STATE / "originals"
 _FILTERS = _ORIGINALS / "network" / "filters"
+_BORROWED = PurePosixPath("/run/kubexm/nft")
 _RUNTIME_UNIT = "containerd.service"
 _POLITE, _SHORT = 10, 1
 _LEASE = ("lease", "lease.lock", "lease.new")
@@ -49,6 +50,8 @@ class WorkloadsGone(Step):
     """The container runtime goes on, but knows of no pod any more."""
     keep_data: bool = False
     """Programs get more time to end by themselves, since what they wrote matters."""
+    tools: tuple[str, ...] = ()
+    """Images that have nft, for hosts that have none."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks for units that kubexm brought and for processes of pods, in one read."""
@@ -60,8 +63,9 @@ class WorkloadsGone(Step):
     async def run(self, ctx: StepContext) -> None:
         """Stops all of it, the kubelet first."""
         grace = _POLITE if self.keep_data else _SHORT
+        borrow = f"kx_borrow_nft {shell(_BORROWED, *self.tools)} || exit 1\n" if self.tools else ""
         await ctx.host.command.run(
-            f"{self._library()}kx_stop {grace}",
+            f"{self._library()}{borrow}kx_stop {grace}",
             within=600,
             long=True,
             display="stop the cluster's programs",
@@ -107,7 +111,8 @@ class NetworkCleared(Step):
         if self.networks:
             calls.append(f"kx_routes {shell(*self.networks)}")
         lines = "\n".join(f"{call} || exit 1" for call in calls)
-        text = f"kx_known={shell(_FILTERS / 'content')}\n{script('network')}{lines}"
+        head = f"kx_known={shell(_FILTERS / 'content')} kx_borrowed={shell(_BORROWED)}\n"
+        text = f"{head}{script('network')}{lines}\nrm -rf -- {shell(_BORROWED)}"
         told = await ctx.host.command.run(text, within=300, long=True, display="clear the network")
         for line in told.text.split("\n"):
             if line:
@@ -216,7 +221,7 @@ class HostReleased(Step):
             below = [path.partition("/")[2] for path in self.keep if path.startswith(f"{top}/")]
             if below:
                 lines.append(f"kx_clean {shell(top, *below)}")
-        lines.append("rm -rf -- /run/kubexm/kubectl")
+        lines.append(f"rm -rf -- /run/kubexm/kubectl {_BORROWED}")
         lines.append("if [ -d originals ]; then rmdir -- originals/* originals 2>/dev/null; fi")
         lines.append(f"rm -f -- cluster.json && sync -- . || exit 1\ncd / && rmdir -- {shell(STATE)} 2>/dev/null || :")
         await ctx.host.command.run("\n".join(lines), display="remove what kubexm kept on the host")

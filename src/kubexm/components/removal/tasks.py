@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubexm.components import needs
+from kubexm.components.assets import image
 from kubexm.components.removal.guard import HostNotAnothers
 from kubexm.components.removal.local import WorkDirectoryCleared
 from kubexm.components.removal.restoring import HostRestored
@@ -86,7 +87,9 @@ class ReleaseHosts(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """A chain on each host: what runs, what it left in the kernel, on disk, and how the host was."""
         g, hosts, wishes = FragmentBuilder("removal.host"), ctx.hosts(), self.wishes
-        stopped = g.add("workloads", WorkloadsGone(keep_runtime=wishes.runtime, keep_data=wishes.data), on=hosts)
+        tools = tuple(image(ctx, name) for name in ("kube-proxy", "flannel"))
+        gone = WorkloadsGone(keep_runtime=wishes.runtime, keep_data=wishes.data, tools=tools)
+        stopped = g.add("workloads", gone, on=hosts)
         network = g.add("network", self._network(ctx), on=hosts, after_same_host=[stopped])
         directories = g.add("directories", self._directories(ctx), on=hosts, after_same_host=[network])
         restored = g.add("originals", HostRestored(keep=self._files(ctx)), on=hosts, after_same_host=[directories])

@@ -109,7 +109,9 @@ def test_data_is_kept_on_demand(tmp_path: Path) -> None:
     assert step(graph, "host.directories") == DirectoriesCleared(keep=kept, why="--keep-data")
     assert step(graph, "host.originals") == HostRestored(keep=kept)
     assert step(graph, "host.mark") == HostReleased(keep=("originals",))
-    assert step(graph, "host.workloads") == WorkloadsGone(keep_data=True)
+    gone = step(graph, "host.workloads")
+    assert isinstance(gone, WorkloadsGone)
+    assert (gone.keep_data, gone.keep_runtime) == (True, False)
 
 
 def test_the_runtime_is_kept_on_demand(tmp_path: Path) -> None:
@@ -120,7 +122,10 @@ def test_the_runtime_is_kept_on_demand(tmp_path: Path) -> None:
     assert "/var/lib/containerd" in directories.keep
     assert "/var/lib/kubelet" not in directories.keep
     assert {"containerd.service", "/usr/local/sbin/runc", "/var/lib/containerd"} <= set(restored.keep)
-    assert step(graph, "host.workloads") == WorkloadsGone(keep_runtime=True)
+    gone = step(graph, "host.workloads")
+    assert isinstance(gone, WorkloadsGone)
+    assert (gone.keep_data, gone.keep_runtime) == (False, True)
+    assert [tool.partition(":")[0].rpartition("/")[2] for tool in gone.tools] == ["kube-proxy", "flannel"]
 
 
 def test_it_is_known_to_leave_hosts() -> None:

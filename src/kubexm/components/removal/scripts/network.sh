@@ -1,5 +1,6 @@
 # What a cluster leaves in the kernel's network: rules, sets, interfaces, routes.
-# The caller sets kx_known, a file that lists what was there before: `chain NAME`, `table FAMILY NAME`, `set NAME`.
+# The caller sets kx_known, a file that lists what was there before: `chain NAME`, `table FAMILY NAME`, `set NAME`; and
+# kx_borrowed, a directory with an nft of the cluster's, where the host has none.
 
 kx_names='(KUBE|FLANNEL|CNI)-[^ ]*'
 
@@ -30,17 +31,20 @@ kx_chains() {
   done
 }
 
+kx_has_nft() { command -v nft >/dev/null || [ -x "$kx_borrowed/nft" ]; }
+kx_nft() { if command -v nft >/dev/null; then nft "$@"; else chroot "$kx_borrowed" /nft "$@"; fi; }
+
 # kx_tables: tables of nftables that the cluster made, and those that iptables made for it and that hold nothing now.
 kx_tables() {
-  if ! command -v nft >/dev/null; then return 0; fi
-  nft list tables 2>/dev/null | while read -r t_word t_family t_name; do
+  if ! kx_has_nft; then return 0; fi
+  kx_nft list tables 2>/dev/null | while read -r t_word t_family t_name; do
     if [ "$t_word" != table ] || kx_was "table $t_family $t_name"; then continue; fi
     case $t_family/$t_name in
       ip/kube-proxy|ip6/kube-proxy|ip/flannel-ipv4|ip6/flannel-ipv6|inet/cni_hostport|inet/cni_plugins_masquerade)
-        nft delete table "$t_family" "$t_name" || exit 1 ;;
+        kx_nft delete table "$t_family" "$t_name" || exit 1 ;;
       ip/filter|ip/nat|ip/mangle|ip/raw|ip/security|ip6/filter|ip6/nat|ip6/mangle|ip6/raw|ip6/security)
-        if ! nft list table "$t_family" "$t_name" | grep -qvE '^table |^	chain |^		type .* policy accept;|^	?\}|^$'; then
-          nft delete table "$t_family" "$t_name" || exit 1
+        if ! kx_nft list table "$t_family" "$t_name" | grep -qvE '^table |^	chain |^		type .* policy accept;|^	?\}|^$'; then
+          kx_nft delete table "$t_family" "$t_name" || exit 1
         fi
         ;;
     esac

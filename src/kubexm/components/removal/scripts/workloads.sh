@@ -78,6 +78,35 @@ kx_forget_pods() {
   for p_id in $(ctr -n k8s.io containers ls -q); do ctr -n k8s.io containers delete "$p_id" || return 1; done
 }
 
+# kx_borrow_nft DIRECTORY IMAGE…: on a host without nft, the one in an image of the cluster is put there with what it needs
+# to run, since nothing else can take away rules that were made with it. From the image, not from a pod: who knows what a
+# pod did to its files.
+kx_borrow_nft() {
+  b_to=$1
+  shift
+  if command -v nft >/dev/null || ! kx_brought containerd.service || ! command -v ctr >/dev/null; then return 0; fi
+  b_at=$b_to.image
+  mkdir -p -m 700 -- "$b_at" || return 1
+  for b_image; do
+    ctr -n k8s.io images mount "$b_image" "$b_at" >/dev/null 2>&1 || continue
+    b_nft=
+    for b_path in usr/sbin/nft usr/bin/nft sbin/nft; do if [ -x "$b_at/$b_path" ]; then b_nft=$b_path; break; fi; done
+    for b_loader in "$b_at"/lib64/ld-linux-*.so.? "$b_at"/lib/ld-linux-*.so.? "$b_at"/lib/ld-musl-*.so.1; do
+      if [ -z "$b_nft" ] || ! [ -e "$b_loader" ]; then continue; fi
+      b_loader=${b_loader#"$b_at"/}
+      b_needs=$(chroot "$b_at" "/$b_loader" --list "/$b_nft" 2>/dev/null | grep -oE '/[^ ]+' | sed 's,^/,,' | sort -u)
+      rm -rf -- "$b_to"
+      mkdir -p -m 700 -- "$b_to" && ( cd -- "$b_at" && cp -L --parents -- "$b_nft" "$b_loader" $b_needs "$b_to" ) &&
+        mv -- "$b_to/$b_nft" "$b_to/nft"
+      break
+    done
+    ctr -n k8s.io images unmount --rm "$b_at" >/dev/null 2>&1 || umount -- "$b_at"
+    if [ -x "$b_to/nft" ]; then break; fi
+  done
+  rmdir -- "$b_at"
+  return 0
+}
+
 # kx_stop GRACE: nothing of the cluster runs any more. The kubelet goes first, or it would start pods again; etcd goes
 # after its clients, for which it waits otherwise, and the runtime last.
 kx_stop() {
