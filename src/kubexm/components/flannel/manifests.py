@@ -17,6 +17,7 @@ __all__ = ["DAEMON_SET", "NAMESPACE", "flannel_objects", "net_conf"]
 NAMESPACE: Final = "kube-flannel"
 DAEMON_SET: Final = "kube-flannel-ds"
 _LABELS: Final = {"tier": "node", "app": "flannel", "k8s-app": "flannel"}
+_POD_SECURITY: Final = ("enforce", "audit", "warn")
 _ENCAPSULATION: Final = 50
 """Bytes that vxlan adds to each packet; flannel takes them off what it is given."""
 
@@ -84,7 +85,7 @@ def _metadata(name: str, *, namespaced: bool = True) -> dict[str, Any]:
 
 
 def _namespace() -> dict[str, Any]:
-    labels = {"k8s-app": "flannel", "pod-security.kubernetes.io/enforce": "privileged"}
+    labels = {"k8s-app": "flannel", **{f"pod-security.kubernetes.io/{mode}": "privileged" for mode in _POD_SECURITY}}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
 
 

@@ -24,7 +24,7 @@ def local_path_objects(cluster: Cluster, *, image: str, helper_image: str) -> li
     """Everything the provisioner is, in the order it is applied."""
     wanted = cluster.spec.storage.local_path
     config = _config(wanted.path, helper_image)
-    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+    labels = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(_NAME)},

@@ -58,7 +58,11 @@ def probe_objects(
 ) -> list[dict[str, Any]]:
     """A pod on each node, a service over all of them, and a pod with a volume if there is a storage class."""
     documents: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": {LABEL: "probe"}}},
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": {LABEL: namespace.rpartition("-")[2]}},
+        },
         # Its own, since the default one is made a moment later, and pods are refused until then.
         {
             "apiVersion": "v1",
@@ -69,7 +73,7 @@ def probe_objects(
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": "probe", "namespace": namespace},
+            "metadata": {"name": "probe", "namespace": namespace, "labels": {"app": "probe"}},
             "spec": {
                 "selector": {"app": "probe"},
                 "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": PORT, "protocol": "TCP"}],

@@ -10,6 +10,7 @@ import asyncio
 import json
 import secrets
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ _SHOWN: Final = 6
 _NAMESPACE: Final = "kubexm-verify"
 _DEFAULT: Final = r"{.metadata.annotations.storageclass\.kubernetes\.io/is-default-class}"
 _CLASSES: Final = f'jsonpath={{range .items[*]}}{{.metadata.name}}{{"\\t"}}{_DEFAULT}{{"\\n"}}{{end}}'
-_PODS: Final = 'jsonpath={range .items[*]}{.metadata.name}{"\\t"}{.status.podIP}{"\\n"}{end}'
+_ADDRESSES: Final = 'jsonpath={range .items[*]}{.metadata.name}{"\\t"}{.status.podIP}{.spec.clusterIP}{"\\n"}{end}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,24 +71,22 @@ class ClusterProbed(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Brings pods, has them ask each other, and takes them away again."""
-        kubectl = Kubectl(ctx.host)
+        kubectl, mark = Kubectl(ctx.host), secrets.token_hex(3)
         sample = sample_of([name for name in self.nodes if name in ctx.values(HERE)])
         storage = self.storage_class or await self._default_class(kubectl)
-        namespace = f"{_NAMESPACE}-{secrets.token_hex(3)}"
-        await self._remove(kubectl, "-l", LABEL)
+        namespace = f"{_NAMESPACE}-{mark}"
+        objects = probe_objects(namespace, sample, image=self.image, storage_class=storage, taints=self.taints)
         try:
-            objects = probe_objects(namespace, sample, image=self.image, storage_class=storage, taints=self.taints)
-            await _apply(kubectl, objects, "bring pods that probe the cluster", self.patience)
-            volume = asyncio.create_task(self._volume(ctx, kubectl, namespace) if storage else asyncio.sleep(0))
-            try:
-                await self._ask(ctx, kubectl, namespace, sample)
-                await volume
-            finally:
-                volume.cancel()
-                await asyncio.gather(volume, return_exceptions=True)
-            await self._note(ctx, kubectl)
-        finally:
+            await _all(
+                self._remove(kubectl, "-l", f"{LABEL},{LABEL}!={mark}"),
+                _apply(kubectl, objects, "bring pods that probe the cluster", self.patience),
+            )
+            tried = [self._ask(ctx, kubectl, namespace, sample)]
+            await _all(*tried, *([self._volume(ctx, kubectl, namespace)] if storage else []))
+        except BaseException:
             await self._remove(kubectl, namespace)
+            raise
+        await _all(self._remove(kubectl, namespace), self._note(ctx, kubectl))
 
     async def _ask(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample) -> None:
         """Waits for the pods, then has them ask each other until all is well or patience is at its end."""
@@ -128,19 +127,17 @@ class ClusterProbed(Step):
             )
 
     async def _probe(self, kubectl: Kubectl, namespace: str, sample: Sample) -> Probe:
-        pods, service = await asyncio.gather(
-            kubectl.read("get", "pods", "-l", "app=probe", "-n", namespace, "-o", _PODS, display="ask for addresses"),
-            kubectl.read("get", "service", "probe", "-n", namespace, "-o", "jsonpath={.spec.clusterIP}"),
-        )
-        for result in (pods, service):
-            if not result.ok:
-                raise kubectl.error(result)
-        rows = (line.split("\t") for line in pods.text.splitlines())
-        addresses = {int(name.removeprefix("probe-")): address for name, address in rows if address}
+        words = ("get", "pods,services", "-l", "app=probe", "-n", namespace, "-o", _ADDRESSES)
+        result = await kubectl.read(*words, display="ask for the addresses of the probing pods")
+        if not result.ok:
+            raise kubectl.error(result)
+        found = dict(line.split("\t") for line in result.text.splitlines())
+        service = found.pop("probe")
+        addresses = {int(name.removeprefix("probe-")): address for name, address in found.items() if address}
         return Probe(
             sample=sample,
             addresses=dict(sorted(addresses.items())),
-            service=service.text.strip(),
+            service=service,
             dns=self.dns,
             name=self.name,
             expected=self.expected,
@@ -207,6 +204,16 @@ class ClusterProbed(Step):
     def describe(self) -> str:
         """The state."""
         return "pods, names, services and volumes work"
+
+
+async def _all(*parts: Coroutine[Any, Any, None]) -> None:
+    """Does all of it side by side; the first error stops the rest and is told."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part)
+    except BaseExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
 
 
 async def _apply(kubectl: Kubectl, documents: list[dict[str, Any]], display: str, patience: float) -> None:
