@@ -18,10 +18,10 @@ VERBS = (
     Verb(
         "verify", "kubexm.cli.verify", "Prove that a cluster works: nodes, pods, names, services, volumes.", "Clusters"
     ),
+    Verb("delete", "kubexm.cli.delete", "Delete a cluster and give its hosts back as they were.", "Clusters"),
     Verb("preflight", "kubexm.cli.preflight", "Check that the hosts can carry the cluster; change nothing.", "Hosts"),
     Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts"),
     Verb("exec", "kubexm.cli.fleet", "Run a command on many hosts at once.", "Hosts"),
-    Verb("delete", "kubexm.cli.delete", "Delete a cluster and give its hosts back as they were.", "Clusters"),
     Verb("kubeconfig", "kubexm.cli.kubeconfig", "Print the cluster's kubeconfig, or merge it into yours.", "Clusters"),
     Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs"),
     Verb("apply", "kubexm.cli.apply", "Carry out a saved plan, exactly as reviewed.", "Plans and runs"),
