@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from kubexm.connector.base import shell
@@ -32,6 +33,12 @@ echo none
 """
 
 
+@lru_cache(maxsize=1024)
+def _version(network: str) -> int:
+    """The IP version of a network; the same few are asked for on every host."""
+    return ipaddress.ip_network(network, strict=False).version
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
     """A port (or a range up to `to`) that is to be reachable, from everywhere or from one network.
@@ -49,7 +56,7 @@ class Opening:
         if self.protocol not in ("tcp", "udp") or not least <= self.port <= (self.to or self.port) <= 65535:
             raise ValueError(f"not an opening: {self}")
         if self.source:
-            ipaddress.ip_network(self.source, strict=False)
+            _version(self.source)
 
     @classmethod
     def network(cls, source: str) -> Opening:
@@ -59,7 +66,7 @@ class Opening:
     @property
     def version(self) -> int:
         """The IP version of its source, 0 for both."""
-        return ipaddress.ip_network(self.source, strict=False).version if self.source else 0
+        return _version(self.source) if self.source else 0
 
     def ports(self, separator: str) -> str:
         """The port or the range."""

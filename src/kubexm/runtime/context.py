@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,8 +71,12 @@ class Context:
         runtime = self.host_runtimes.get(host)
         if runtime is not None:
             return runtime.facts
-        arch = next((known.arch for known in self.hosts if known.name == host), None)
+        arch = self._archs.get(host)
         return Facts.assumed(arch=arch or "amd64")
+
+    @cached_property
+    def _archs(self) -> Mapping[str, str | None]:
+        return {host.name: host.arch for host in self.hosts}
 
     async def close(self) -> None:
         """Ends all connections and closes bundles."""

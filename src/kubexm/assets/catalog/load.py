@@ -34,9 +34,15 @@ def newest(minor: str) -> str:
 
 def release(kubernetes: str, arch: str, *, versions: Mapping[str, str] | None = None) -> Release:
     """All that belongs to a Kubernetes version; `versions` replaces the catalog's choice where it names a component."""
+    return _release(kubernetes, arch, tuple(sorted((versions or {}).items())))
+
+
+@functools.lru_cache(maxsize=64)
+def _release(kubernetes: str, arch: str, versions: tuple[tuple[str, str], ...]) -> Release:
+    """Asked for once for each host when planning, and the same each time."""
     check_arch(arch)
     chosen = _versions(kubernetes)
-    for name, version in (versions or {}).items():
+    for name, version in versions:
         if name not in chosen:
             near = difflib.get_close_matches(name, chosen, n=1)
             raise AssetError(

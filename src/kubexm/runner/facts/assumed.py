@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kubexm.runner.facts.kernel import CAPABILITIES
 from kubexm.runner.facts.model import (
     Clock,
@@ -34,6 +36,7 @@ _MODULES = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=16)
 def assumed_facts(arch: str = "amd64", *, hostname: str = "", address: str = "") -> Facts:
     """Debian 12 on this architecture: 4 CPUs, 8 GiB, systemd, cgroup v2, apt, no swap, nothing installed yet."""
     interface = Interface(
