@@ -27,6 +27,8 @@ class Outcome:
     warnings: dict[tuple[str, str], list[str]]
     errors: dict[tuple[str, str], dict[str, Any]]
     states: dict[tuple[str, str], str]
+    ran: set[tuple[str, str]]
+    """What was begun to be changed by this very command, whatever an earlier part of the run did."""
     stderr: str
 
     @property
@@ -113,5 +115,6 @@ def _outcome(exit_code: int, stdout: str, stderr: str) -> Outcome:
         warnings={name(event): event["data"]["warnings"] for event in done if event["data"].get("warnings")},
         errors={name(event): event["data"]["error"] for event in done if "error" in event["data"]},
         states={name(event): event["data"]["state"] for event in done},
+        ran={name(event) for event in events if event["kind"] == "unit.running"},
         stderr=stderr,
     )
