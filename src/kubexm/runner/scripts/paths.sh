@@ -1,25 +1,30 @@
 # How a path is, how it was before kubexm changed it, and changing it atomically.
 # The caller defines kx_keep_each PATH and kx_wrote_each PATH STATE (see originals.py).
 
-# One line that tells how a path is: absent, link, dir, file or other.
-kx_state() {
-  if [ -L "$1" ]; then printf 'link %s\n' "$(readlink -- "$1")"
-  elif [ -d "$1" ]; then printf 'dir %s\n' "$(stat -c '%a %u %g' -- "$1")"
+# kx_look PATH: sets kx_l to one line that tells how a path is: absent, link, dir, file or other; of a file also kx_size.
+kx_look() {
+  if [ -L "$1" ]; then kx_l=$(readlink -- "$1") && kx_l="link $kx_l"
+  elif [ -d "$1" ]; then kx_l=$(stat -c 'dir %a %u %g' -- "$1")
   elif [ -f "$1" ]; then
-    kx_f=$(stat -c '%s %a %u %g' -- "$1") && kx_sum "$1" "${kx_f%% *}" || return 1
-    printf 'file %s %s\n' "${kx_f#* }" "$kx_h"
-  elif [ -e "$1" ]; then printf 'other %s\n' "$(stat -c '%F %a %u %g' -- "$1")"
-  else echo absent; fi
+    kx_l=$(stat -c '%s %a %u %g' -- "$1") || return 1
+    kx_size=${kx_l%% *}
+    kx_sum "$1" "$kx_size" || return 1
+    kx_l="file ${kx_l#* } $kx_h"
+  elif [ -e "$1" ]; then kx_l=$(stat -c 'other %F %a %u %g' -- "$1")
+  else kx_l=absent; fi
 }
+
+# kx_state PATH: prints the same.
+kx_state() { kx_look "$1" && printf '%s\n' "$kx_l"; }
 
 # kx_keep ROOT PATH: keeps how a path is.
 kx_keep() {
   kx_entry "$1" file "$2"
   if [ -d "$kx_e" ]; then return 0; fi
-  kx_s=$(kx_state "$2") || return 1
-  case $kx_s in
-    file*) kx_note "$1" file "$2" "$kx_s" "$2" ;;
-    *) kx_note "$1" file "$2" "$kx_s" ;;
+  kx_look "$2" || return 1
+  case $kx_l in
+    file*) kx_note "$1" file "$2" "$kx_l" "$2" ;;
+    *) kx_note "$1" file "$2" "$kx_l" ;;
   esac
 }
 
@@ -30,21 +35,32 @@ kx_dirs() {
   kx_keep_each "$1" || return 1
   # Another command may make it at the same time.
   kx_err=$(umask 022; mkdir -- "$1" 2>&1) || [ -d "$1" ] || { printf '%s\n' "$kx_err" >&2; return 1; }
-  kx_wrote_each "$1" "$(kx_state "$1")"
+  kx_look "$1" && kx_wrote_each "$1" "$kx_l"
 }
 
-# kx_temp PATH: sets kx_t to a new file beside it, hidden, so that whoever watches the directory looks away.
+# kx_temp PATH: sets kx_t to a new file beside it, of mode 0600 and hidden, so that whoever watches the directory looks away.
 kx_temp() {
-  kx_d=${1%/*} kx_b=${1##*/}
-  rm -rf -- "$kx_d/.$kx_b".kubexm.??????
-  kx_t=$(mktemp -- "$kx_d/.$kx_b.kubexm.XXXXXX") || exit 1
+  umask 077
+  for kx_t in "${1%/*}/.${1##*/}".kubexm.??????; do
+    if [ -e "$kx_t" ] || [ -L "$kx_t" ]; then rm -rf -- "$kx_t"; fi
+  done
+  read -r kx_t </proc/sys/kernel/random/uuid || exit 1
+  kx_t=${1%/*}/.${1##*/}.kubexm.${kx_t%"${kx_t#??????}"}
+  # Never one that is there already, whatever it points to.
+  set -C
+  true >"$kx_t" || exit 1
+  set +C
   trap 'rm -f -- "$kx_t"' EXIT
 }
 
 # kx_place PATH: renames kx_t to it, unless the path is the same already.
 kx_place() {
-  kx_new_state=$(kx_state "$kx_t") || exit 1
-  if [ "$(kx_state "$1")" = "$kx_new_state" ]; then echo same; exit 0; fi
+  kx_look "$kx_t" || exit 1
+  if [ -n "${kx_wanted-}" ] && [ "$kx_size" -ne "$kx_wanted" ]; then
+    kx_die "only $kx_size of $kx_wanted bytes arrived for $1"
+  fi
+  kx_new_state=$kx_l
+  if kx_look "$1" && [ "$kx_l" = "$kx_new_state" ]; then echo same; exit 0; fi
   kx_keep_each "$1" && kx_wrote_each "$1" "$kx_new_state" || kx_die "cannot keep the original of $1"
   [ -L "$kx_t" ] || sync -- "$kx_t" || exit 1
   if ! kx_err=$(mv -fT -- "$kx_t" "$1" 2>&1); then
@@ -60,13 +76,11 @@ kx_place() {
 # kx_put PATH MODE OWNER GROUP SIZE EXPECTED: standard input becomes the file at PATH, whole or not at all.
 # MODE, OWNER, GROUP "-": as the file has it. EXPECTED: sha256 the file must have now, "absent", or "-" for any.
 kx_put() {
-  umask 077
   kx_dirs "${1%/*}" || kx_die "cannot make ${1%/*}"
   if [ -d "$1" ] && ! [ -L "$1" ]; then kx_die "$1 is a directory"; fi
   kx_temp "$1"
   cat >"$kx_t" || exit 1
-  kx_size=$(wc -c <"$kx_t")
-  [ "$kx_size" -eq "$5" ] || kx_die "only $kx_size of $5 bytes arrived for $1"
+  kx_wanted=$5
   case $6 in
     -) ;;
     absent) if [ -e "$1" ] || [ -L "$1" ]; then exit 45; fi ;;
