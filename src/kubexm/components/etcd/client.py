@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kubexm.components.etcd.layout import ETCDCTL
@@ -86,7 +86,7 @@ class EtcdClient:
         wanted = tuple(urls)
         if not wanted:
             return set()
-        asked = EtcdClient(self.host, wanted)
+        asked = replace(self, endpoints=wanted)
         result = await asked._read("endpoint", "health", "-w", "json", display=f"health of {_MEMBERS}")
         try:
             found = json.loads(result.text or "[]")

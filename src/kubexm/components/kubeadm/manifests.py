@@ -94,13 +94,16 @@ until [ -z "$kx_old" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_g
 done
 """
 
-# How members of etcd find each other counts only before they have data; later the line stays as it is, lest a member
-# is restarted for nothing.
-_ETCD: Final = f"""kx_old={manifest(ETCD)} kx_new=$kx_dir/{ETCD}.yaml
-kx_members=$(sed -n 's|^ *- --initial-cluster=||p' "$kx_old" 2>/dev/null)
-kx_state=$(sed -n 's|^ *- --initial-cluster-state=||p' "$kx_old" 2>/dev/null)
-if [ -z "$kx_members" ]; then kx_members={{members}} kx_state={{state}}; fi
-sed -i "s|^\\( *- \\)--initial-cluster=.*|\\1--initial-cluster=$kx_members|" "$kx_new" || exit 1
+# How members of etcd find each other counts only before they have data; later the lines stay as they are, lest a
+# member is restarted for nothing.
+_ETCD: Final = f"""kx_new=$kx_dir/{ETCD}.yaml kx_members={{members}} kx_state={{state}}
+if [ -z "$kx_members" ]; then
+  kx_members=$(sed -n 's|^ *- --initial-cluster=||p' {manifest(ETCD)} 2>/dev/null)
+  kx_state=$(sed -n 's|^ *- --initial-cluster-state=||p' {manifest(ETCD)} 2>/dev/null)
+fi
+if [ -n "$kx_members" ]; then
+  sed -i "s|^\\( *- \\)--initial-cluster=.*|\\1--initial-cluster=$kx_members|" "$kx_new" || exit 1
+fi
 if [ -n "$kx_state" ]; then
   sed -i "s|^\\( *- \\)\\(--initial-cluster=.*\\)|\\1\\2\\n\\1--initial-cluster-state=$kx_state|" "$kx_new" || exit 1
 fi
@@ -122,14 +125,18 @@ class StaticPodsWritten(Step):
     phase: str
     """Of `kubeadm init` that makes them."""
     pods: tuple[StaticPod, ...]
-    members: str = ""
-    """Of an etcd in static pods that is new: NAME=URL of each, with commas between them."""
-    joins: Key[str] | None = None
-    """The same for a member that joins others: known only when it was announced to them."""
+    members: Key[str] | None = None
+    """Of etcd's pod: how a member without data begins, as `new` or `existing` and NAME=URL of each, with commas."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Compares digests, in one read."""
+        members = self._members(ctx)
+        if members is None:
+            return Check(False, reason="who the members of etcd are is not known yet")
         looks = "\n".join(f"kx_look {shell(pod.component, *self._words(pod))}" for pod in self.pods)
+        if members[1]:
+            line = shell(f"    - --initial-cluster={members[1]}")
+            looks += f"\ngrep -q -x -F -e {line} {manifest(ETCD)} 2>/dev/null || echo 'etcd does not know its members'"
         script = _LIBRARY + _LOOK.format(generated=shell(self._generated)) + looks
         result = await ctx.host.command.read(script, display="look at the static pods")
         faults = result.text.splitlines()
@@ -138,10 +145,9 @@ class StaticPodsWritten(Step):
     async def run(self, ctx: StepContext) -> None:
         """Generates all of them, and replaces those that come out differently."""
         parts = [_LIBRARY, _GENERATE, f"kx_kubeadm {self.phase}"]
-        if any(pod.component == ETCD for pod in self.pods):
-            joins = ctx.value(self.joins) if self.joins is not None else ""
-            members, state = (joins, "existing") if joins else (self.members, "new")
-            parts.append(_ETCD.format(members=shell(members), state=shell(state)))
+        if self.members is not None:
+            state, listed = self._members(ctx) or ("", "")
+            parts.append(_ETCD.format(members=shell(listed), state=shell(state)))
         parts += [f"kx_show {shell(pod.component, *self._words(pod))}" for pod in self.pods]
         result = await ctx.host.command.run(
             "\n".join(parts), long=True, within=120, display=f"kubeadm init phase {self.phase}"
@@ -175,11 +181,20 @@ class StaticPodsWritten(Step):
 
     def consumes(self) -> tuple[Key[Any], ...]:
         """The members to join."""
-        return (self.joins,) if self.joins is not None else ()
+        return (self.members,) if self.members is not None else ()
 
     def describe(self) -> str:
         """Which."""
         return f"static pods {', '.join(pod.component for pod in self.pods)}"
+
+    def _members(self, ctx: StepContext) -> tuple[str, str] | None:
+        """How etcd begins and who its members are, where that still matters; None if it is not known yet."""
+        if self.members is None:
+            return "", ""
+        if not ctx.has(self.members):
+            return None
+        state, _, listed = ctx.value(self.members).partition(" ")
+        return state, listed
 
     @property
     def _generated(self) -> PurePosixPath:

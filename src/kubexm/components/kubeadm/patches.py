@@ -26,6 +26,7 @@ from kubexm.runtime import TaskContext
 
 __all__ = ["components", "patch_files"]
 
+_GUARD: Final = "etcd-member"
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -60,6 +61,16 @@ def _ours(cluster: Cluster, component: str) -> dict[str, Any]:
         # The kubelet, which probes, is a stranger to the API server: it can only see whether somebody listens.
         listens = {"httpGet": None, "tcpSocket": {"port": cluster.spec.control_plane_endpoint.port}}
         found["spec"] = {"containers": [{"name": component, **dict.fromkeys(_PROBES, listens)}]}
+    if component == ETCD:
+        # A member that lost its data must not begin anew: the kubelet does not start it without this directory, which
+        # kubexm makes for an empty member once the others know of it.
+        guard = {"path": f"{cluster.spec.etcd.data_dir}/member", "type": "Directory"}
+        found["spec"] = {
+            "containers": [
+                {"name": component, "volumeMounts": [{"name": _GUARD, "mountPath": "/member", "readOnly": True}]}
+            ],
+            "volumes": [{"name": _GUARD, "hostPath": guard}],
+        }
     return found
 
 

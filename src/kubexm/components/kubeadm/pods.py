@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -12,9 +12,10 @@ from kubexm.components.kubeadm.health import Probe
 from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
 from kubexm.components.kubeadm.manifests import StaticPod
 from kubexm.components.topology import control_planes, internal_address, server_url
+from kubexm.connector import Host
 from kubexm.runtime import TaskContext
 
-__all__ = ["api_probe", "controller_probes", "etcd_probe", "members", "pods_of"]
+__all__ = ["api_probe", "client_urls", "controller_probes", "etcd_probe", "peer_urls", "pods_of"]
 
 _KUBERNETES: Final = PurePosixPath("/etc/kubernetes")
 _READ: Final[Mapping[str, tuple[str, ...]]] = {
@@ -60,10 +61,14 @@ def pods_of(cluster: Cluster, *, etcd: bool = False) -> tuple[StaticPod, ...]:
     )
 
 
-def members(ctx: TaskContext) -> str:
-    """Who the members of a new etcd in static pods are, as etcd reads it."""
-    port = ctx.cluster.spec.etcd.peer_port
-    return ",".join(f"{host.name}={server_url(internal_address(ctx, host), port)}" for host in control_planes(ctx))
+def peer_urls(ctx: TaskContext) -> tuple[tuple[str, str], ...]:
+    """Name and peer URL of every member of an etcd in static pods."""
+    return _urls(ctx, control_planes(ctx), ctx.cluster.spec.etcd.peer_port)
+
+
+def client_urls(ctx: TaskContext, hosts: Sequence[Host]) -> tuple[tuple[str, str], ...]:
+    """Name and client URL of the members on these hosts."""
+    return _urls(ctx, hosts, ctx.cluster.spec.etcd.client_port)
 
 
 def api_probe(cluster: Cluster) -> Probe:
@@ -85,3 +90,7 @@ def controller_probes(cluster: Cluster) -> tuple[Probe, ...]:
 def etcd_probe(cluster: Cluster) -> Probe:
     """That of a member of etcd in a static pod, on the port for metrics."""
     return Probe(component=ETCD, port=cluster.spec.etcd.metrics_port, path="/readyz", tls=False)
+
+
+def _urls(ctx: TaskContext, hosts: Sequence[Host], port: int) -> tuple[tuple[str, str], ...]:
+    return tuple((host.name, server_url(internal_address(ctx, host), port)) for host in hosts)

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from kubexm.components.api import api_host
-from kubexm.components.assets import place
+from kubexm.components.assets import image, place
 from kubexm.components.control_plane import settings_files
 from kubexm.components.documents import yaml_text
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
@@ -21,10 +21,11 @@ from kubexm.components.identity import HostMarked
 from kubexm.components.kubeadm.client import KubeletCertified
 from kubexm.components.kubeadm.config import cluster_configuration, configuration
 from kubexm.components.kubeadm.health import NodeRegistered, StaticPodsServe
-from kubexm.components.kubeadm.layout import CONFIG
+from kubexm.components.kubeadm.layout import CONFIG, ETCD
 from kubexm.components.kubeadm.manifests import StaticPodsWritten
+from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMembersKnown, PodMemberVotes
 from kubexm.components.kubeadm.patches import patch_files
-from kubexm.components.kubeadm.pods import api_probe, controller_probes, etcd_probe, members, pods_of
+from kubexm.components.kubeadm.pods import api_probe, client_urls, controller_probes, etcd_probe, peer_urls, pods_of
 from kubexm.components.kubeadm.upload import SettingsUploaded
 from kubexm.components.kubelet import join_nodes, join_token, kubelet_running, node_servers, open_api
 from kubexm.components.milestones import (
@@ -44,7 +45,7 @@ from kubexm.connector import Host
 from kubexm.module import rolling
 from kubexm.plan import EMPTY, ExecutionFragment, Milestone
 from kubexm.runtime import TaskContext
-from kubexm.step import DirectoryPresent
+from kubexm.step import DirectoryPresent, Step
 from kubexm.task import FragmentBuilder, NodeHandle, Task
 
 __all__ = ["JoinNodes", "OpenCluster", "PrepareControlPlanes", "RunControlPlanes"]
@@ -84,22 +85,24 @@ class PrepareControlPlanes(Task):
 
 
 class RunControlPlanes(Task):
-    """Control planes that ran before take over changes one at a time; new ones start all at once."""
+    """Control planes that ran before take over changes one at a time; new ones start all at once.
+
+    Where etcd is stacked, and there already, new ones join it one at a time too, after the others.
+    """
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """The rolling form for those that were brought up before, the bring-up form for all others."""
         known = joined_control_planes(ctx)
         new = tuple(host for host in control_planes(ctx) if host not in known)
-        rolled = rolling(self._on(ctx, known), [host.name for host in known]) if known else EMPTY
-        return rolled + (self._on(ctx, new) if new else EMPTY)
+        if known and ctx.cluster.spec.etcd.type == "kubeadm":
+            return rolling(self._on(ctx, (*known, *new), known), [host.name for host in (*known, *new)])
+        rolled = rolling(self._on(ctx, known, known), [host.name for host in known]) if known else EMPTY
+        return rolled + (self._on(ctx, new, known) if new else EMPTY)
 
-    def _on(self, ctx: TaskContext, hosts: Sequence[Host]) -> ExecutionFragment:
+    def _on(self, ctx: TaskContext, hosts: Sequence[Host], known: Sequence[Host]) -> ExecutionFragment:
         g, cluster = FragmentBuilder("kubeadm.run"), ctx.cluster
         stacked = cluster.spec.etcd.type == "kubeadm"
-        before: list[NodeHandle] = []
-        if stacked:
-            etcd = StaticPodsWritten(phase="etcd local", pods=pods_of(cluster, etcd=True), members=members(ctx))
-            before = [g.add("etcd", etcd, on=hosts, needs=(PREPARED, IMAGES_PRESENT))]
+        before = self._etcd(g, ctx, hosts, known) if stacked else []
         manifests = g.add(
             "manifests",
             StaticPodsWritten(phase="control-plane all", pods=pods_of(cluster)),
@@ -117,12 +120,36 @@ class RunControlPlanes(Task):
             needs=(KUBELET_INSTALLED, RUNTIME_READY, HOST_READY),
             weight=3.0,
         )
+        started = [kubelet]
+        if stacked and known:
+            step = PodMemberVotes(
+                port=cluster.spec.etcd.metrics_port,
+                peer_urls=peer_urls(ctx),
+                others=tuple(url for _, url in client_urls(ctx, known)),
+                image=image(ctx, ETCD),
+            )
+            started.append(g.add("votes", step, on=hosts, after_same_host=[kubelet]))
         probes = (*((etcd_probe(cluster),) if stacked else ()), api_probe(cluster))
         serves = StaticPodsServe(probes=probes)
-        api = g.add("api", serves, on=hosts, after_same_host=[kubelet], provides=SERVING, weight=8.0)
+        api = g.add("api", serves, on=hosts, after_same_host=started, provides=SERVING, weight=8.0)
         g.add("controllers", StaticPodsServe(probes=controller_probes(cluster)), on=hosts, after_same_host=[api])
         g.add("marked", HostMarked(cluster=cluster.name, role="controlPlane"), on=hosts, after_same_host=[api])
         return g.build()
+
+    def _etcd(
+        self, g: FragmentBuilder, ctx: TaskContext, hosts: Sequence[Host], known: Sequence[Host]
+    ) -> list[NodeHandle]:
+        """A member of etcd beside the control plane: it must know the others before it starts without data."""
+        data = ctx.cluster.spec.etcd.data_dir
+        who: Step = PodMembersKnown(data_dir=data, peer_urls=peer_urls(ctx))
+        if known:
+            others = client_urls(ctx, known)
+            who = PodMemberAdmitted(data_dir=data, peer_urls=peer_urls(ctx), others=others, image=image(ctx, ETCD))
+        told = g.add("members", who, on=hosts, needs=(PREPARED, IMAGES_PRESENT, RUNTIME_READY))
+        pod = StaticPodsWritten(phase="etcd local", pods=pods_of(ctx.cluster, etcd=True), members=MEMBERS)
+        written = g.add("etcd", pod, on=hosts, after_same_host=[told])
+        directory = DirectoryPresent(path=PurePosixPath(data) / "member", mode=0o700)
+        return [g.add("etcd-member", directory, on=hosts, after_same_host=[written])]
 
 
 class OpenCluster(Task):

@@ -156,6 +156,7 @@ Description=kubelet, the agent of Kubernetes on this node
 Documentation=https://kubernetes.io/docs/
 Wants=network-online.target
 After=network-online.target containerd.service
+StartLimitIntervalSec=0
 
 [Service]
 Type=notify

@@ -1,0 +1,205 @@
+"""How nodes join, on hosts that answer as told: what is taken for a good certificate, and what is done without one."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kubexm.components.control_plane import admin_binding, joining_objects
+from kubexm.components.kubelet.config import bootstrap_conf, kubelet_conf
+from kubexm.components.kubelet.credentials import CA_SECRET, fault_of
+from kubexm.components.kubelet.founding import FoundingObjectsApplied
+from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
+from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade
+from kubexm.connector import Command, CommandResult
+from kubexm.errors import CommandError
+from kubexm.redact import Secret
+from kubexm.runtime import Context, StepContext, Transcript, UnitConnector
+from kubexm.step.content import sha256_of
+from kubexm.testing import MemoryConnector
+from kubexm.testing.context import memory_context
+
+SERVER, OWN = "https://lb:6443", "https://127.0.0.1:6443"
+TOKEN = "abcdef.0123456789abcdef"
+CONF = sha256_of(kubelet_conf("n1", SERVER).encode())
+BOOTSTRAP = sha256_of(bootstrap_conf(SERVER, TOKEN).encode())
+
+
+class Authority:
+    """A CA that signs whatever a test needs."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+        self.certificate = self._signed("kubernetes", self._key.public_key(), 10)
+
+    def client(self, name: str, days: int = 10) -> str:
+        return self._signed(name, ec.generate_private_key(ec.SECP256R1()).public_key(), days)
+
+    def _signed(self, name: str, key: ec.EllipticCurvePublicKey, days: int) -> str:
+        now = datetime.now(UTC)
+        signed = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=100))
+            .not_valid_after(now + timedelta(days=days))
+            .sign(self._key, hashes.SHA256())
+        )
+        return signed.public_bytes(serialization.Encoding.PEM).decode()
+
+
+class Host:
+    """n1, with credentials as a test wants them."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.authority = Authority()
+        self.conf = self.bootstrap = "-"
+        self.certificate = ""
+        self.answers: list[CommandResult] = []
+        self.memory = MemoryConnector("n1")
+        self.memory.on(re.compile(r"(?s).*kx_sum.*kubelet-client-current\.pem.*"), callback=self._look)
+        self.context: Context = memory_context(tmp_path, {"n1": self.memory})
+        self.context.secrets.put(CA_SECRET.name, Secret(self.authority.certificate))
+        self.connector = UnitConnector(self.memory, Transcript)
+        self.ctx: StepContext = self.context.step_context("m.t.n", self.connector, "run-1")
+
+    def _look(self, command: Command) -> str:
+        return f"{self.conf} {self.bootstrap}\n{self.certificate}"
+
+    def knows_token(self) -> None:
+        self.context.caches.publish("m.t.n", JOIN_TOKEN, Secret(TOKEN), "n1")
+
+    async def run(self, step: Any) -> Any:
+        self.connector.begin("r")
+        try:
+            return await step.run(self.ctx)
+        finally:
+            self.connector.end()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_a_good_certificate_is_this_nodes_this_clusters_and_in_date() -> None:
+    ours, others = Authority(), Authority()
+    assert fault_of(ours.client("system:node:n1"), ours.certificate, "n1") == ""
+    assert "no client certificate" in fault_of("\n", ours.certificate, "n1")
+    assert "another CA" in fault_of(others.client("system:node:n1"), ours.certificate, "n1")
+    assert "damaged" in fault_of("-----BEGIN CERTIFICATE-----\nx\n", ours.certificate, "n1")
+    assert "is for system:node:n2" in fault_of(ours.client("system:node:n2"), ours.certificate, "n1")
+    assert "expired" in fault_of(ours.client("system:node:n1", days=-1), ours.certificate, "n1")
+
+
+async def test_a_node_with_a_good_certificate_needs_no_token(host: Host) -> None:
+    host.certificate = host.authority.client("system:node:n1")
+    assert (await KubeletAdmitted(server=SERVER, own_server=OWN).precheck(host.ctx)).satisfied
+
+
+async def test_without_one_it_asks_for_a_token_and_is_given_it_in_a_file_for_root(host: Host) -> None:
+    step = KubeletAdmitted(server=SERVER, own_server=OWN)
+    check = await step.precheck(host.ctx)
+    assert check.satisfied is False
+    assert check.reason == "the kubelet has no client certificate"
+    assert step.consumes() == (JOIN_TOKEN,)
+    host.knows_token()
+    written: list[Command] = []
+    host.memory.on(re.compile(r"(?s).*systemctl stop kubelet.*rm -f.*"))
+    host.memory.on(re.compile(r"(?s).*kx_put /etc/kubernetes/bootstrap-kubelet\.conf 600.*"), callback=written.append)
+    await host.run(step)
+    assert written[0].stdin == bootstrap_conf(SERVER, TOKEN).encode()
+    assert TOKEN not in written[0].script
+    host.bootstrap = BOOTSTRAP
+    assert (await step.precheck(host.ctx)).satisfied
+    host.conf = CONF
+    assert (await step.precheck(host.ctx)).satisfied is False, "credentials of no use are still there"
+
+
+async def test_an_older_token_is_replaced(host: Host) -> None:
+    host.knows_token()
+    host.bootstrap = sha256_of(bootstrap_conf(SERVER, "zzzzzz.0123456789abcdef").encode())
+    assert (await KubeletAdmitted(server=SERVER, own_server=OWN).precheck(host.ctx)).satisfied is False
+
+
+async def test_joined_means_own_certificate_own_kubeconfig_and_no_token(host: Host) -> None:
+    step = NodeJoined(server=SERVER, own_server=OWN)
+    assert (await step.precheck(host.ctx)).reason == "the kubelet has no client certificate"
+    host.certificate = host.authority.client("system:node:n1")
+    assert (await step.precheck(host.ctx)).reason == f"kubelet.conf does not point at {SERVER}"
+    host.conf, host.bootstrap = CONF, BOOTSTRAP
+    assert (await step.precheck(host.ctx)).reason == "its token is still there"
+    host.bootstrap = "-"
+    assert (await step.precheck(host.ctx)).satisfied
+
+
+async def test_a_kubelet_that_gets_no_certificate_tells_its_own_words(host: Host) -> None:
+    host.memory.on(re.compile(r"(?s).*until \[ -L .*"), exit_code=71)
+    host.memory.on(re.compile(r"(?s).*kx_is_up.*"), stdout="")
+    host.memory.on(re.compile(r"(?s).*kx_log.*"), stdout="E1116 bootstrap: connection refused to the API\n")
+    with pytest.raises(CommandError, match=r"got no client certificate.*connection refused") as caught:
+        await host.run(NodeJoined(server=SERVER, own_server=OWN))
+    assert "kubectl get csr" in caught.value.hint
+
+
+async def test_a_token_is_made_over_stdin_and_never_used_by_another_process(host: Host) -> None:
+    step, sent = JoinTokenMade(), []
+    host.memory.on(re.compile(r".*kubectl.*apply.*", re.DOTALL), callback=sent.append)
+    assert (await step.precheck(host.ctx)).satisfied is False
+    values = await host.run(step)
+    token = values[JOIN_TOKEN].reveal()
+    assert re.fullmatch(r"[a-z0-9]{6}\.[a-z0-9]{16}", token)
+    document = json.loads(sent[0].stdin)
+    assert document["stringData"]["token-secret"] == token.partition(".")[2]
+    assert document["metadata"] == {"name": f"bootstrap-token-{token[:6]}", "namespace": "kube-system"}
+    until = datetime.fromisoformat(document["stringData"]["expiration"])
+    assert timedelta(0) < until - datetime.now(UTC) <= timedelta(hours=1)
+    assert token not in sent[0].script
+    check = await step.precheck(host.ctx)
+    assert check.satisfied
+    assert check.values[JOIN_TOKEN].reveal() == token
+    assert JOIN_TOKEN.expires
+    assert JOIN_TOKEN.secret
+
+
+async def test_founding_objects_are_compared_and_applied_with_the_one_identity_that_may(host: Host) -> None:
+    step, objects = FoundingObjectsApplied(), [admin_binding(), *joining_objects()]
+    live: list[Any] = []
+    host.memory.on(
+        re.compile(r".*admin\.conf.* get .*", re.DOTALL), callback=lambda _: json.dumps({"items": live}) if live else ""
+    )
+    check = await step.precheck(host.ctx)
+    assert check.satisfied is False
+    live[:] = [{**item, "metadata": {**item["metadata"], "uid": "1"}} for item in objects]
+    assert (await step.precheck(host.ctx)).satisfied
+    live[0] = {**live[0], "subjects": []}
+    assert "kubeadm:cluster-admins" in (await step.precheck(host.ctx)).reason
+    sent: list[Command] = []
+    host.memory.on(re.compile(r".*super-admin\.conf.* apply .*", re.DOTALL), callback=sent.append)
+    await host.run(step)
+    assert json.loads(sent[0].stdin or b"")["items"] == objects
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ("The connection to the server 127.0.0.1:6443 was refused: connection refused", "the API does not answer yet"),
+        ('User "kubernetes-admin" cannot get resource: forbidden', "administrators may do nothing yet"),
+    ],
+)
+async def test_why_founding_objects_cannot_be_seen(host: Host, error: str, reason: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr("kubexm.components.api.kubectl._FIRST_WAIT", 100.0)
+    host.memory.on(re.compile(r".*admin\.conf.* get .*", re.DOTALL), stderr=error, exit_code=1)
+    assert (await FoundingObjectsApplied().precheck(host.ctx)).reason == reason
