@@ -8,6 +8,7 @@ from typing import Final
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components import needs, topology
 from kubexm.connector import Host
+from kubexm.errors import PlanError
 from kubexm.runner import Opening
 from kubexm.runtime import TaskContext
 
@@ -42,6 +43,12 @@ _FEW = 64
 
 def kernel_parameters(cluster: Cluster, host: Host) -> dict[str, str]:
     """The values this host's kernel is to have; the user's win."""
+    wild = [key for key in cluster.spec.system.sysctl if "*" in key]
+    if wild:
+        raise PlanError(
+            f"spec.system.sysctl: {wild[0]}: kubexm sets parameters one by one",
+            hint="name each of them, such as net.ipv4.conf.all.rp_filter and net.ipv4.conf.default.rp_filter",
+        )
     values = {**needs.sysctl(cluster), **_KUBELET} if needs.is_node(host) else {}
     return dict(sorted({**values, **cluster.spec.system.sysctl}.items()))
 

@@ -15,6 +15,7 @@ from kubexm.components.milestones import HOST_READY
 from kubexm.components.os import Groundwork, HostPreparation
 from kubexm.components.os.kernel import KernelTuned
 from kubexm.components.os.steps import BaselineKept, FirewallOpen, HostPrepared
+from kubexm.errors import PlanError
 from kubexm.module import link, per_host
 from kubexm.plan import ExecutionGraph, ExecutionNode
 from kubexm.runner import Opening
@@ -212,3 +213,10 @@ def test_selinux_is_told_where_there_is_any(tmp_path: Path) -> None:
     assert "selinux" not in plan(fleet, tmp_path)
     fleet.facts["w1"] = replace(fleet.facts["w1"], security=Security(selinux="enforcing"))
     assert plan(fleet, tmp_path)["selinux"].hosts == ("w1",)
+
+
+def test_patterns_of_parameters_are_refused_with_what_to_write(tmp_path: Path) -> None:
+    text = cluster("system: {sysctl: {net.ipv4.conf.*.rp_filter: 1}}")
+    with pytest.raises(PlanError, match=r"net\.ipv4\.conf\.\*\.rp_filter") as caught:
+        plan(Fleet(text), tmp_path)
+    assert "net.ipv4.conf.all.rp_filter" in caught.value.hint
