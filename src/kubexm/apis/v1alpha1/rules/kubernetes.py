@@ -175,6 +175,19 @@ def _owned(cluster: Cluster) -> Iterator[Finding]:
             )
 
 
+def _anonymous(cluster: Cluster) -> Iterator[Finding]:
+    server = cluster.spec.kubernetes.api_server
+    taken = sorted(name for name in server.extra_args if name == "anonymous-auth" or name.startswith("oidc-"))
+    if server.anonymous_access == "health" and taken:
+        yield Finding(
+            path=(*_KUBERNETES, "apiServer", "extraArgs", taken[0]),
+            message=f"with `{taken[0]}` the API server cannot keep callers with no identity to its health paths: "
+            "they reach what Kubernetes allows by default",
+            hint="say so with `anonymousAccess: all`, or shut them out with `anonymousAccess: none`",
+            warning=True,
+        )
+
+
 def _durations(cluster: Cluster) -> Iterator[Finding]:
     certs, tuning = cluster.spec.certs, cluster.spec.etcd.tuning
     if certs.duration > certs.ca_duration:
@@ -245,6 +258,7 @@ RULES = (
     Rule(_skew, needs=(_VERSION, (*_KUBERNETES, "containerRuntime"), (*_ETCD, "version"), (*_ETCD, "type"))),
     Rule(_proxy, needs=(_VERSION, (*_KUBERNETES, "kubeProxy", "mode"))),
     Rule(_owned),
+    Rule(_anonymous, needs=((*_KUBERNETES, "apiServer"),)),
     Rule(_durations, needs=(("spec", "certs"), (*_ETCD, "tuning"))),
     Rule(_audit, needs=((*_KUBERNETES, "audit"),)),
     Rule(_exactly_one, needs=(("spec", "assets"),)),

@@ -350,6 +350,10 @@ def test_dual_stack_needs_both_addresses_on_every_node() -> None:
     [
         ({"kubernetes": {"kubelet": {"config": {"maxPods": 300}}}}, "spec.kubernetes.kubelet.config.maxPods"),
         ({"kubernetes": {"version": "v1.35.0", "kubeProxy": {"mode": "ipvs"}}}, "spec.kubernetes.kubeProxy.mode"),
+        (
+            {"kubernetes": {"apiServer": {"extraArgs": {"oidc-issuer-url": "https://a.example.com"}}}},
+            "spec.kubernetes.apiServer.extraArgs.oidc-issuer-url",
+        ),
         ({"etcd": {"external": {"caFile": "x"}}}, "spec.etcd.external"),
         (
             {"controlPlaneEndpoint": {"loadBalancer": "external", "address": "10.0.0.11"}},
