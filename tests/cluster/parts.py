@@ -101,6 +101,11 @@ class Parts:
         finally:
             await context.close()
 
+    def secret(self, name: str) -> Path:
+        """Where a secret of the cluster is in the work directory."""
+        (found,) = (self.directory / "work").rglob(f"secrets/{name}")
+        return found
+
     def tweak(self, node: ExecutionNode) -> ExecutionNode:
         """A node as it is carried out: for tests that have less patience."""
         return node

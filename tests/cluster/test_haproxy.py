@@ -60,7 +60,7 @@ class Balanced(Parts):
         """Starts a server on these hosts, with a certificate of the cluster's."""
         for name in names:
             for kind in ("crt", "key"):
-                content = (self.directory / "work" / "secrets" / f"{secret.format(host=name)}.{kind}").read_text()
+                content = self.secret(f"{secret.format(host=name)}.{kind}").read_text()
                 await self.sh(name, f"umask 077; cat >/root/api.{kind} <<'END'\n{content}\nEND")
             await self.sh(name, f"cat >/root/server <<'END'\n{SERVER}END\nchmod +x /root/server")
             await self.sh(name, f"cat >/etc/systemd/system/api.service <<'END'\n{UNIT}END")
@@ -211,9 +211,7 @@ for i in $(seq 100); do grep -q HTTP/1.1 /root/held && exit 0; sleep 0.1; done; 
     assert await balanced.sh("n3", "systemctl show -p MainPID --value kubexm-haproxy") == before
     address = balanced.lab.hosts[2].address
     known = "--cacert /root/ca.crt"
-    await balanced.sh(
-        "n1", "cat >/root/ca.crt <<'END'\n" + (balanced.directory / "work/secrets/pki.ca.crt").read_text() + "END"
-    )
+    await balanced.sh("n1", "cat >/root/ca.crt <<'END'\n" + balanced.secret("pki.ca.crt").read_text() + "END")
     assert await balanced.sh("n1", f"curl -s --max-time 5 {known} https://{address}:6443/") in ("n1", "n2"), (
         "from outside"
     )

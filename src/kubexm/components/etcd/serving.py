@@ -154,7 +154,8 @@ class MemberRunning(ServiceRunning):
         check = await ServiceRunning.precheck(self, ctx)
         if check.satisfied or not any(word in check.reason for word in ("failed", "activating")):
             return check
-        return Check(False, reason=f"etcd does not stay up: {await _last_words(ctx)}")
+        words = await _last_words(ctx)
+        return Check(False, reason=f"etcd does not stay up (`journalctl -u {UNIT}` has it all): {words}")
 
     async def run(self, ctx: StepContext) -> None:
         """Restarts it, unless that would cost the quorum."""
