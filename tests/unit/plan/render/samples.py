@@ -196,7 +196,7 @@ def result() -> GraphExecutionResult:
             for host in node.hosts
         }
         if node.id == "preflight.hosts.clock":
-            hosts = {host: replace(each, state=State.SATISFIED) for host, each in hosts.items()}
+            hosts = {host: each._replace(state=State.SATISFIED) for host, each in hosts.items()}
         if node.id == "workers.join.join":
             error = ErrorInfo(
                 kind="CommandError",
@@ -206,7 +206,7 @@ def result() -> GraphExecutionResult:
                 exit_code=1,
                 stderr="[preflight] fine\nerror: timed out waiting for the API\n",
             )
-            hosts["w07"] = replace(hosts["w07"], state=State.FAILED, error=error)
+            hosts["w07"] = hosts["w07"]._replace(state=State.FAILED, error=error)
         if node.id == "workers.join.label":
             hosts = {
                 host: HostResult(host=host, state=State.EXCLUDED, reason="--skip workers.join.label")
