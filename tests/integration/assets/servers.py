@@ -84,8 +84,8 @@ def real_registry(binary: Path, directory: Path, *, secure: bool) -> Iterator[Re
         process.wait()
 
 
-def write_certificates(directory: Path) -> Path:
-    """A CA and a certificate for 127.0.0.1; gives the CA's file."""
+def write_certificates(directory: Path, address: str = "127.0.0.1") -> Path:
+    """A CA and a certificate for this address; gives the CA's file."""
     now = datetime.datetime.now(datetime.UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test CA")])
@@ -105,7 +105,7 @@ def write_certificates(directory: Path) -> Path:
     authority = authority.add_extension(
         x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False
     ).add_extension(x509.KeyUsage(True, False, False, False, False, True, True, False, False), critical=True)
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
     server = builder(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "registry")]), key.public_key())
     server = server.add_extension(names, critical=False).add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
