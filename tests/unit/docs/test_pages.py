@@ -56,3 +56,19 @@ def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "index.md").read_text("utf-8")
     missing = [page.name for page in DOCS.glob("*.md") if page.name != "index.md" and f"({page.name})" not in index]
     assert not missing
+
+
+def test_the_list_of_create_is_the_one_of_the_code() -> None:
+    def listed(text: str) -> list[str]:
+        start = text.index("return sequence(", text.index("class CreateCluster"))
+        return text[start : text.index(".graph(", start)].split()
+
+    code = (ROOT / "src" / "kubexm" / "pipeline" / "create.py").read_text("utf-8")
+    assert listed((DOCS / "architecture.md").read_text("utf-8")) == listed(code)
+
+
+def test_every_file_of_cluster_tests_is_described() -> None:
+    page = (DOCS / "testing.md").read_text("utf-8")
+    assert [path.name for path in (ROOT / "tests" / "cluster").glob("*.py") if f"`{path.name}`" not in page] == [
+        "conftest.py"
+    ]
