@@ -73,6 +73,7 @@ class Host:
         self.context: Context = memory_context(tmp_path, {"n1": self.memory})
         self.context.secrets.put(CA_SECRET.name, Secret(self.authority.certificate))
         self.connector = UnitConnector(self.memory, Transcript)
+        self.runs = 0
         self.ctx: StepContext = self.context.step_context("m.t.n", self.connector, "run-1")
 
     def _look(self, command: Command) -> str:
@@ -82,7 +83,8 @@ class Host:
         self.context.caches.publish("m.t.n", JOIN_TOKEN, Secret(TOKEN), "n1")
 
     async def run(self, step: Any) -> Any:
-        self.connector.begin("r")
+        self.runs += 1
+        self.connector.begin(f"r{self.runs}")
         try:
             return await step.run(self.ctx)
         finally:
@@ -155,13 +157,14 @@ async def test_a_kubelet_that_gets_no_certificate_tells_its_own_words(host: Host
 
 
 async def test_a_token_is_made_over_stdin_and_never_used_by_another_process(host: Host) -> None:
-    step, sent = JoinTokenMade(), []
+    step = JoinTokenMade()
+    sent: list[Command] = []
     host.memory.on(re.compile(r".*kubectl.*apply.*", re.DOTALL), callback=sent.append)
     assert (await step.precheck(host.ctx)).satisfied is False
     values = await host.run(step)
     token = values[JOIN_TOKEN].reveal()
     assert re.fullmatch(r"[a-z0-9]{6}\.[a-z0-9]{16}", token)
-    document = json.loads(sent[0].stdin)
+    document = json.loads(sent[0].stdin or b"")
     assert document["stringData"]["token-secret"] == token.partition(".")[2]
     assert document["metadata"] == {"name": f"bootstrap-token-{token[:6]}", "namespace": "kube-system"}
     until = datetime.fromisoformat(document["stringData"]["expiration"])

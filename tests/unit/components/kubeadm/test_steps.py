@@ -1,0 +1,355 @@
+"""Steps of a control plane of static pods, on hosts that answer as told, and their scripts in a real shell."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubexm.components.etcd.data import cluster_id
+from kubexm.components.kubeadm import manifests
+from kubexm.components.kubeadm.client import KubeletCertified
+from kubexm.components.kubeadm.health import NodeRegistered, Probe, StaticPodsServe
+from kubexm.components.kubeadm.manifests import StaticPod, StaticPodsWritten
+from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMembersKnown, PodMemberVotes
+from kubexm.components.kubeadm.upload import SettingsUploaded
+from kubexm.connector import Command, CommandResult
+from kubexm.errors import CommandError, StepError
+from kubexm.runtime import StepContext, Transcript, UnitConnector
+from kubexm.testing import MemoryConnector
+from kubexm.testing.context import memory_context
+from tests.unit.components.etcd.test_steps import head, members
+from tests.unit.components.kubelet.test_steps import Host
+
+PEERS = (("n1", "https://10.0.0.1:2380"), ("n2", "https://10.0.0.2:2380"), ("n3", "https://10.0.0.3:2380"))
+OTHERS = (("n2", "https://10.0.0.2:2379"), ("n3", "https://10.0.0.3:2379"))
+FOUNDED = cluster_id((url for _, url in PEERS), "etcd-cluster")
+PODS = (
+    StaticPod(component="kube-apiserver", inputs=()),
+    StaticPod(component="kube-scheduler", inputs=()),
+)
+
+
+def anything(*texts: str) -> re.Pattern[str]:
+    return re.compile("(?s).*" + ".*".join(texts) + ".*")
+
+
+class Bench:
+    """n1, which answers as told."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.memory = MemoryConnector("n1")
+        self.context = memory_context(tmp_path, {"n1": self.memory})
+        self.connector = UnitConnector(self.memory, Transcript)
+        self.runs = 0
+        self.ctx: StepContext = self.context.step_context("kubeadm.run.x", self.connector, "run-1")
+
+    async def run(self, step: Any) -> Any:
+        self.runs += 1
+        self.connector.begin(f"r{self.runs}")
+        try:
+            return await step.run(self.ctx)
+        finally:
+            self.connector.end()
+
+    def knows(self, value: str) -> None:
+        self.context.caches.publish("kubeadm.run.x", MEMBERS, value, "n1")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+# Manifests
+
+
+async def test_manifests_are_done_if_the_host_finds_no_fault(bench: Bench) -> None:
+    step = StaticPodsWritten(phase="control-plane all", pods=PODS)
+    bench.memory.on(anything("kx_look kube-apiserver", "kx_look kube-scheduler"), stdout="", times=1)
+    assert (await step.precheck(bench.ctx)).satisfied
+    bench.memory.on(anything("kx_look"), stdout="kube-scheduler was edited, or a file it reads changed\n")
+    check = await step.precheck(bench.ctx)
+    assert check.satisfied is False
+    assert check.reason == "kube-scheduler was edited, or a file it reads changed"
+
+
+async def test_what_kubeadm_makes_is_written_whole_after_the_old_pods_are_gone(bench: Bench) -> None:
+    made = "sources-digest\nkind: Pod\nname: api\n--- that was it\nkind: Pod\nname: sched\n--- that was it\n"
+    written: list[Command] = []
+    bench.memory.on(anything("kx_kubeadm control-plane all", "kx_show kube-apiserver"), stdout=made)
+    bench.memory.on(
+        anything("kx_retire /etc/kubernetes/manifests/kube-apiserver.yaml", "kx_put"), callback=written.append
+    )
+    stamped: list[Command] = []
+    bench.memory.on(anything("kx_put /var/lib/kubexm/kubeadm/control-plane 600"), callback=stamped.append)
+    await bench.run(StaticPodsWritten(phase="control-plane all", pods=PODS))
+    assert written[0].stdin == b"kind: Pod\nname: api\nkind: Pod\nname: sched\n"
+    assert stamped[0].stdin == b"sources-digest\n"
+    assert written[0].timeout > 60
+
+
+async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Bench) -> None:
+    step = StaticPodsWritten(phase="etcd local", pods=(StaticPod(component="etcd", inputs=()),), members=MEMBERS)
+    assert step.consumes() == (MEMBERS,)
+    assert (await step.precheck(bench.ctx)).reason == "who the members of etcd are is not known yet"
+    bench.knows("new n1=https://10.0.0.1:2380")
+    looked: list[Command] = []
+
+    def look(command: Command) -> str:
+        looked.append(command)
+        return ""
+
+    bench.memory.on(anything("kx_look etcd"), callback=look)
+    await step.precheck(bench.ctx)
+    assert "--initial-cluster=n1=https://10.0.0.1:2380" in looked[0].script
+    bench.knows("")
+    await step.precheck(bench.ctx)
+    assert "initial-cluster" not in looked[1].script
+
+
+def sh(script: str, cwd: Path) -> str:
+    return subprocess.run(["sh", "-c", script], cwd=cwd, check=True, capture_output=True, text=True).stdout
+
+
+def test_the_digest_sees_an_edit_and_a_changed_file_and_nothing_else(tmp_path: Path) -> None:
+    """The library's own functions: a manifest certifies itself."""
+    (tmp_path / "input").write_text("one")
+    (tmp_path / "pod").write_text("labels:\n    kubexm.io/digest: kubexm-digest-goes-here\nspec: {}\n")
+    stamp = (
+        manifests._LIBRARY
+        + 'kx_pod pod kubexm-digest-goes-here input && sed -i "s|kubexm-digest-goes-here|$p_digest|" pod'
+    )
+    sh(stamp, tmp_path)
+    digest = (tmp_path / "pod").read_text().split("digest: ")[1].split()[0]
+    assert re.fullmatch(r"sha256-[0-9a-f]{40}", digest)
+    verify = (
+        manifests._LIBRARY
+        + 'd=$(kx_found pod); kx_pod pod "$d" input && [ "$d" = "$p_digest" ] && echo same || echo other'
+    )
+    assert sh(verify, tmp_path) == "same\n"
+    (tmp_path / "input").write_text("two")
+    assert sh(verify, tmp_path) == "other\n"
+    (tmp_path / "input").write_text("one")
+    assert sh(verify, tmp_path) == "same\n"
+    (tmp_path / "pod").write_text((tmp_path / "pod").read_text().replace("{}", "{a: 1}"))
+    assert sh(verify, tmp_path) == "other\n"
+
+
+def test_how_members_begin_is_put_in_for_an_empty_one_and_kept_for_others(tmp_path: Path) -> None:
+    """kubeadm names only the member itself; the line of a manifest that is there must not change for nothing."""
+    old = tmp_path / "old.yaml"
+
+    def generated(members: str, state: str) -> str:
+        (tmp_path / "etcd.yaml").write_text("    - etcd\n    - --initial-cluster=n1=https://a:2380\n    - --name=n1\n")
+        script = manifests._ETCD.format(members=f"'{members}'", state=f"'{state}'")
+        sh(f"kx_dir={tmp_path}\n" + script.replace("/etc/kubernetes/manifests/etcd.yaml", str(old)), tmp_path)
+        return (tmp_path / "etcd.yaml").read_text()
+
+    assert generated("", "") == "    - etcd\n    - --initial-cluster=n1=https://a:2380\n    - --name=n1\n"
+    new = generated("n1=https://a:2380,n2=https://b:2380", "new")
+    assert new == (
+        "    - etcd\n    - --initial-cluster=n1=https://a:2380,n2=https://b:2380\n    - --initial-cluster-state=new\n"
+        "    - --name=n1\n"
+    )
+    old.write_text(new)
+    assert generated("", "") == new
+    joined = generated("n1=https://a:2380,n9=https://c:2380", "existing")
+    assert "--initial-cluster=n1=https://a:2380,n9=https://c:2380\n    - --initial-cluster-state=existing" in joined
+
+
+# Health
+
+
+def serves(*components: str) -> StaticPodsServe:
+    return StaticPodsServe(probes=tuple(Probe(component=one, port=6443, path="/readyz") for one in components))
+
+
+async def test_pods_are_well_if_the_host_has_nothing_to_say_against_them(bench: Bench) -> None:
+    bench.memory.on(anything("kx_why kube-apiserver"), stdout="\n", times=1)
+    assert (await serves("kube-apiserver").precheck(bench.ctx)).satisfied
+    bench.memory.on(anything("kx_why kube-apiserver"), stdout="kube-apiserver does not listen yet\n")
+    assert (await serves("kube-apiserver").precheck(bench.ctx)).reason == "kube-apiserver does not listen yet"
+
+
+async def test_a_pod_that_does_not_come_up_tells_its_containers_last_words(bench: Bench) -> None:
+    bench.memory.on(
+        anything("while :", "kx_why kube-scheduler"),
+        stdout="kube-scheduler\n",
+        stderr="kube-scheduler does not listen yet\n",
+        exit_code=1,
+    )
+    log = "container 0123456789abcdef\nexited\nI am fine\nError: unknown flag: --nonsense\n"
+    bench.memory.on(anything("set -- kube-scheduler"), stdout=log)
+    with pytest.raises(CommandError, match="unknown flag: --nonsense") as caught:
+        await bench.run(serves("kube-apiserver", "kube-scheduler"))
+    assert "kube-scheduler did not come up: kube-scheduler does not listen yet" in caught.value.message
+    assert "its last container (exited)" in caught.value.message
+    assert "crictl logs 0123456789abc" in caught.value.hint
+
+
+async def test_a_pod_that_was_never_started_tells_what_the_kubelet_says(bench: Bench) -> None:
+    bench.memory.on(anything("while :"), stdout="kube-apiserver\n", stderr="not started yet\n", exit_code=1)
+    bench.memory.on(anything("set -- kube-apiserver"), stdout="\nnone\nE1116 Failed to pull image: not found\n")
+    with pytest.raises(CommandError, match=r"the kubelet's log.*Failed to pull image"):
+        await bench.run(serves("kube-apiserver"))
+
+
+def test_the_api_server_is_asked_as_administrator_and_others_with_no_secret() -> None:
+    words = Probe(component="kube-apiserver", port=6443, path="/readyz").words()
+    assert words[:3] == ("kubectl", "--kubeconfig", "/etc/kubernetes/super-admin.conf")
+    other = Probe(component="kube-scheduler", port=10259, path="/healthz").words()
+    assert "https://127.0.0.1:10259" in other
+    assert "--insecure-skip-tls-verify" in other
+    plain = Probe(component="etcd", port=2381, path="/readyz", tls=False).words()
+    assert "http://127.0.0.1:2381" in plain
+    assert "--insecure-skip-tls-verify" not in plain
+
+
+async def test_a_control_plane_is_registered_once_the_api_knows_it(bench: Bench) -> None:
+    ask = anything("kubectl.*get node n1")
+    bench.memory.on(ask, stdout="", times=1)
+    assert (await NodeRegistered().precheck(bench.ctx)).reason == "it has not registered yet"
+    bench.memory.on(ask, stdout="node/n1\n")
+    assert (await NodeRegistered().precheck(bench.ctx)).satisfied
+
+
+# The kubelet's certificate
+
+
+async def test_a_certificate_is_signed_only_if_there_is_none_of_use(tmp_path: Path) -> None:
+    host, step = Host(tmp_path), KubeletCertified(server="https://127.0.0.1:6443")
+    assert (await step.precheck(host.ctx)).satisfied is False
+    signed: list[Command] = []
+    written: list[Command] = []
+    host.memory.on(anything("kubeadm init phase kubeconfig kubelet"), callback=signed.append)
+    host.memory.on(anything("kx_put /etc/kubernetes/kubelet.conf 600"), callback=written.append)
+    await host.run(step)
+    assert len(signed) == 1
+    host.certificate = host.authority.client("system:node:n1")
+    check = await step.precheck(host.ctx)
+    assert check.reason == "kubelet.conf does not point at https://127.0.0.1:6443"
+    await host.run(step)
+    assert (len(signed), len(written)) == (1, 2)
+
+
+# Members of a stacked etcd
+
+
+def admitted() -> PodMemberAdmitted:
+    return PodMemberAdmitted(data_dir="/var/lib/etcd", peer_urls=PEERS, others=OTHERS, image="etcd:1")
+
+
+async def test_empty_members_form_the_cluster_together(bench: Bench) -> None:
+    step = PodMembersKnown(data_dir="/var/lib/etcd", peer_urls=PEERS)
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout="other \n", times=1)
+    check = await step.precheck(bench.ctx)
+    assert check.values[MEMBERS] == "new " + ",".join(f"{name}={url}" for name, url in PEERS)
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout=head(1, FOUNDED), times=1)
+    assert (await step.precheck(bench.ctx)).values[MEMBERS] == "", "a run that was cut short goes on"
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout=head(1, 42))
+    with pytest.raises(StepError, match="data of another etcd cluster"):
+        await step.precheck(bench.ctx)
+
+
+async def test_a_member_with_data_is_not_asked_about(bench: Bench) -> None:
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout=head(1, 42))
+    assert (await admitted().precheck(bench.ctx)).values[MEMBERS] == ""
+
+
+async def test_an_empty_one_is_announced_and_told_the_others(bench: Bench) -> None:
+    step, listed = admitted(), [members("n2", "n3")]
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout="other \n")
+    bench.memory.on(anything("ctr -n k8s.io run", "member list"), callback=lambda _: listed[0])
+
+    def added(command: Command) -> str:
+        assert "--learner" in command.script
+        assert "--endpoints=https://10.0.0.2:2379,https://10.0.0.3:2379" in command.script
+        listed[0] = members("n2", "n3", "n1", learner="n1", unstarted="n1")
+        return ""
+
+    bench.memory.on(anything("member add n1"), callback=added)
+    assert (await step.precheck(bench.ctx)).reason == "it is not a member yet"
+    await bench.run(step)
+    check = await step.precheck(bench.ctx)
+    assert check.values[MEMBERS] == (
+        "existing n2=https://10.0.0.2:2380,n3=https://10.0.0.3:2380,n1=https://10.0.0.1:2380"
+    )
+
+
+async def test_the_old_self_of_a_reinstalled_one_is_removed_first(bench: Bench) -> None:
+    step, listed = admitted(), [members("n1", "n2", "n3")]
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout="other \n")
+    bench.memory.on(anything("member list"), callback=lambda _: listed[0])
+    health = [{"endpoint": url, "health": True} for _, url in OTHERS]
+    bench.memory.on(anything("ctr -n k8s.io run", "endpoint health"), stdout=json.dumps(health))
+
+    def removed(_: Command) -> str:
+        listed[0] = members("n2", "n3")
+        return ""
+
+    def added(_: Command) -> str:
+        listed[0] = members("n2", "n3", "n1", learner="n1", unstarted="n1")
+        return ""
+
+    bench.memory.on(anything("member remove 1"), callback=removed)
+    bench.memory.on(anything("member add n1"), callback=added)
+    assert (await step.precheck(bench.ctx)).reason == "its data is gone"
+    await bench.run(step)
+    assert (await step.precheck(bench.ctx)).satisfied
+
+
+async def test_it_is_not_if_that_could_cost_the_quorum(bench: Bench) -> None:
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout="other \n")
+    bench.memory.on(anything("member list"), stdout=members("n1", "n2", "n3"))
+    health = [{"endpoint": OTHERS[0][1], "health": True}, {"endpoint": OTHERS[1][1], "health": False}]
+    bench.memory.on(anything("endpoint health"), stdout=json.dumps(health))
+    with pytest.raises(StepError, match="could cost etcd its quorum"):
+        await bench.run(admitted())
+
+
+async def test_a_learner_is_promoted_until_it_votes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(_: float) -> None:
+        return None
+
+    monkeypatch.setattr("kubexm.components.kubeadm.members.asyncio.sleep", at_once)
+    step = PodMemberVotes(port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1")
+    learner, tries = ["1"], []
+    bench.memory.on(anything("get --raw /metrics"), callback=lambda _: f"etcd_server_is_learner {learner[0]}\n")
+    bench.memory.on(anything("member list"), stdout=members("n1", "n2", learner="n1"))
+
+    def promoted(command: Command) -> CommandResult | str:
+        tries.append(command)
+        if len(tries) < 3:
+            return CommandResult(host="n1", command="", exit_code=1, stderr=b"can only promote a learner in sync")
+        learner[0] = "0"
+        return ""
+
+    bench.memory.on(anything("member promote 1"), callback=promoted)
+    assert (await step.precheck(bench.ctx)).reason == "it does not vote yet"
+    await bench.run(step)
+    assert len(tries) == 3
+    assert (await step.precheck(bench.ctx)).satisfied
+
+
+# Settings in the cluster
+
+
+async def test_settings_are_uploaded_once_and_noted(bench: Bench) -> None:
+    step, noted = SettingsUploaded(digest="d1"), [""]
+    bench.memory.on(anything("get configmap/kubeadm-config configmap/kubelet-config"), callback=lambda _: noted[0])
+    bench.memory.on(anything("kubeadm init phase upload-config all --config /etc/kubernetes/kubeadm.yaml"))
+
+    def note(_: Command) -> str:
+        noted[0] = "d1\nd1\n"
+        return ""
+
+    bench.memory.on(anything("annotate.*kubexm.io/digest=d1"), callback=note)
+    assert (await step.precheck(bench.ctx)).satisfied is False
+    await bench.run(step)
+    assert (await step.precheck(bench.ctx)).satisfied
+    assert (await SettingsUploaded(digest="d2").precheck(bench.ctx)).satisfied is False
