@@ -16,7 +16,6 @@ class VerifyPipeline(Pipeline):
 
     name = "verify"
     needs_all_hosts = False
-    needs_assets = True
 
     def __init__(self, *, probe: bool = True) -> None:
         self.changes = probe

@@ -29,13 +29,13 @@ class SettleNodes(Task):
         network = ctx.cluster.spec.network.plugin != "none"
         first = first_nodes(ctx)
         rest = tuple(host for host in hosts if host not in first)
-        early = g.add("first-network", NodeNetworked(network=network, first=True), on=first, needs=NODE_JOINED)
-        ready = NodesReady(nodes=_names(first), network=network, others=False)
+        early = g.add("first-network", NodeNetworked(network=network), on=first, needs=NODE_JOINED)
+        ready = NodesReady(nodes=_names(first), network=network)
         g.add("first-ready", ready, on=api, after=[early], provides=FIRST_NODES_READY)
         late = [g.add("network", NodeNetworked(network=network), on=rest, needs=NODE_JOINED)] if rest else []
-        settings = NodesSet(nodes=tuple(setting_of(host) for host in hosts), others=bool(rest))
+        settings = NodesSet(nodes=tuple(setting_of(host) for host in hosts))
         settled = g.add("settings", settings, on=api, after=[early, *late])
-        ready = NodesReady(nodes=_names(hosts), network=network, others=bool(rest))
+        ready = NodesReady(nodes=_names(hosts), network=network)
         g.add("ready", ready, on=api, after=[settled], provides=CLUSTER_UP)
         return g.build()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,9 +24,8 @@ from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 
-__all__ = ["FIRST_UP", "NODE_UP", "NodeNetworked", "NodesReady", "NodesSet"]
+__all__ = ["NODE_UP", "NodeNetworked", "NodesReady", "NodesSet"]
 
-FIRST_UP: Final = Key[bool]("first-node-up", per_host=True)
 NODE_UP: Final = Key[bool]("node-up", per_host=True)
 """The host joined and, if kubexm brings the network, has it: hosts that were lost on the way have no such value."""
 
@@ -53,14 +52,12 @@ class NodeNetworked(Step):
 
     network: bool = True
     """False: the user brings the network, and nothing is waited for."""
-    first: bool = False
-    """True: it is one of those the cluster's own pods are waiting for."""
     patience: float = 300.0
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks for a configuration of a network."""
         if not self.network or await ctx.host.command.succeeds(_LOOK):
-            return Check(True, values=dict.fromkeys(self.produces(), True))
+            return Check(True, values={NODE_UP: True})
         return Check(False, reason=f"there is no network configuration in {_CONF} yet")
 
     async def run(self, ctx: StepContext) -> None:
@@ -88,7 +85,7 @@ class NodeNetworked(Step):
 
     def produces(self) -> tuple[Key[Any], ...]:
         """That this host got here."""
-        return (FIRST_UP,) if self.first else (NODE_UP,)
+        return (NODE_UP,)
 
     def describe(self) -> str:
         """The state."""
@@ -100,8 +97,6 @@ class NodesSet(Step):
     """Every node that came up has the labels and taints the file gives it, and none it gave it earlier."""
 
     nodes: tuple[NodeSetting, ...]
-    others: bool = True
-    """False: there are no nodes but the first ones."""
     patience: float = 120.0
 
     async def precheck(self, ctx: StepContext) -> Check:
@@ -187,10 +182,6 @@ class NodesSet(Step):
         """The nodes."""
         return resources("api:nodes")
 
-    def gathers(self) -> tuple[Key[Any], ...]:
-        """Which hosts came up."""
-        return _gathered(self.others)
-
     def describe(self) -> str:
         """The state."""
         return f"labels and taints of {len(self.nodes)} node{'s' if len(self.nodes) != 1 else ''}"
@@ -202,8 +193,6 @@ class NodesReady(Step):
 
     nodes: tuple[str, ...]
     network: bool = True
-    others: bool = True
-    """False: it is about the first nodes only."""
     patience: float = 300.0
 
     async def precheck(self, ctx: StepContext) -> Check:
@@ -217,7 +206,8 @@ class NodesReady(Step):
     async def run(self, ctx: StepContext) -> None:
         """Waits until they are."""
         kubectl = Kubectl(ctx.host)
-        names = [name for name in self.nodes if name in _up(ctx)]
+        counted = _counted(ctx, self.nodes)
+        names = [name for name in self.nodes if name in counted]
         if self.network and names:
             await kubectl.read(
                 *(
@@ -249,9 +239,9 @@ class NodesReady(Step):
         return [*lines, *([f"and {len(waiting) - _SHOWN} more"] if len(waiting) > _SHOWN else [])]
 
     def _waiting(self, ctx: StepContext, found: Mapping[str, FoundNode]) -> list[str]:
-        came_up = _up(ctx)
+        counted = _counted(ctx, self.nodes)
         ready = {name for name, node in found.items() if node.ready or not self.network}
-        return [name for name in self.nodes if name in came_up and name not in ready]
+        return [name for name in self.nodes if name in counted and name not in ready]
 
     def reads(self) -> Resources:
         """The nodes, whose states change by themselves."""
@@ -261,26 +251,24 @@ class NodesReady(Step):
         """Nothing: it waits."""
         return NOTHING
 
-    def gathers(self) -> tuple[Key[Any], ...]:
-        """Which hosts came up."""
-        return _gathered(self.others)
-
     def describe(self) -> str:
         """The state."""
         return f"{len(self.nodes)} node{'s' if len(self.nodes) != 1 else ''} Ready"
 
 
+def _counted(ctx: StepContext, names: Iterable[str]) -> set[str]:
+    """Of these nodes those that came up in this run; all of them before that is known.
+
+    Asked ahead of its turn, only a cluster where every node is well satisfies; hosts that were lost on the way are left
+    out when the turn has come. So these steps gather no values: that would keep them from being read ahead.
+    """
+    up = ctx.values(NODE_UP)
+    return {name for name in names if name in up or not up}
+
+
 def _came_up(ctx: StepContext, nodes: Sequence[NodeSetting]) -> list[NodeSetting]:
-    up = _up(ctx)
-    return [node for node in nodes if node.name in up]
-
-
-def _up(ctx: StepContext) -> set[str]:
-    return {*ctx.values(FIRST_UP), *ctx.values(NODE_UP)}
-
-
-def _gathered(others: bool) -> tuple[Key[Any], ...]:
-    return (FIRST_UP, NODE_UP) if others else (FIRST_UP,)
+    counted = _counted(ctx, (node.name for node in nodes))
+    return [node for node in nodes if node.name in counted]
 
 
 def _document(node: NodeSetting, found: FoundNode) -> dict[str, Any]:

@@ -74,8 +74,9 @@ class ClusterProbed(Step):
         kubectl, mark = Kubectl(ctx.host), secrets.token_hex(3)
         sample = sample_of([name for name in self.nodes if name in ctx.values(HERE)])
         storage = self.storage_class or await self._default_class(kubectl)
+        image = self.image if self.settings else await self._image(kubectl, sample.nodes[0])
         namespace = f"{_NAMESPACE}-{mark}"
-        objects = probe_objects(namespace, sample, image=self.image, storage_class=storage, taints=self.taints)
+        objects = probe_objects(namespace, sample, image=image, storage_class=storage, taints=self.taints)
         try:
             await _all(
                 self._remove(kubectl, "-l", f"{LABEL},{LABEL}!={mark}"),
@@ -162,6 +163,13 @@ class ClusterProbed(Step):
             host=ctx.host.name,
             hint="`kubectl get storageclass,pv,pvc -A` and the provisioner's log tell more",
         )
+
+    async def _image(self, kubectl: Kubectl, node: str) -> str:
+        """What the cluster was created with: without a bundle at hand, nobody else knows its version."""
+        result = await kubectl.read("get", "node", node, "-o", "jsonpath={.status.images[*].names[*]}")
+        names = [name for name in result.text.split() if "@" not in name] if result.ok else []
+        same = [name for name in names if name.rpartition(":")[0] == self.image.rpartition(":")[0]]
+        return self.image if self.image in names or not same else same[0]
 
     async def _default_class(self, kubectl: Kubectl) -> str:
         result = await kubectl.read("get", "storageclass", "-o", _CLASSES, display="ask for storage classes")

@@ -107,7 +107,9 @@ class NodesHealthy(Seen):
         found = await find_nodes(Kubectl(ctx.host))
         if found is None:
             return "the API does not answer"
-        counted = [name for name in self.nodes if not self.lost_allowed or name in ctx.values(HERE)]
+        # Before it is known who is there, only a cluster where all are well satisfies.
+        here = ctx.values(HERE) if self.lost_allowed else {}
+        counted = [name for name in self.nodes if name in here or not here]
         missing = [f"{name} is not registered" for name in counted if name not in found]
         unready = [
             f"{name} is not Ready: {found[name].message}"
@@ -123,10 +125,6 @@ class NodesHealthy(Seen):
     def reads(self) -> Resources:
         """The nodes, whose states change by themselves."""
         return resources("api:nodes")
-
-    def gathers(self) -> tuple[Key[Any], ...]:
-        """Which hosts are there."""
-        return (HERE,) if self.lost_allowed else ()
 
     def describe(self) -> str:
         """The state."""

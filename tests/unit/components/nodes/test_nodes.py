@@ -150,6 +150,15 @@ async def test_hosts_that_were_lost_do_not_count(tmp_path: Path) -> None:
     assert (await NodesReady(nodes=("n1", "lost")).precheck(ctx)).satisfied
 
 
+async def test_read_ahead_of_its_turn_only_a_cluster_where_all_are_well_satisfies(tmp_path: Path) -> None:
+    nodes = Nodes(row("n1", labels=dict(WANTED.labels), taints=[_taint("gpu", "true")], note=WANTED.note))
+    early = nodes.context(tmp_path)
+    assert not (await NodesSet(nodes=(WANTED, NodeSetting("late"))).precheck(early)).satisfied
+    assert not (await NodesReady(nodes=("n1", "late")).precheck(early)).satisfied
+    assert (await NodesReady(nodes=("n1",)).precheck(early)).satisfied
+    assert not NodesReady(nodes=("n1",)).gathers(), "or it would not be read ahead"
+
+
 async def test_a_node_that_does_not_register_is_named(tmp_path: Path) -> None:
     nodes = Nodes(row("n1"))
     ctx = nodes.context(tmp_path, "n1", "n2")

@@ -128,7 +128,8 @@ class Cluster:
         self.record: dict[str, str] = {}
         self.broken = False
         self.waits: dict[str, str] = {}
-        self.leftover = ""
+        self.images = ""
+        self.pods: list[dict[str, Any]] = []
 
     def context(self, work_dir: Path, *, run: str = "run-1") -> StepContext:
         ctx = self.api.context(work_dir, run=run)
@@ -136,10 +137,14 @@ class Cluster:
             ctx.cache.set(HERE, True, name)
         return ctx
 
-    def _answer(self, words: list[str], command: Command) -> str | tuple[int, str] | None:
+    def _answer(  # noqa: C901 - one case for each question
+        self, words: list[str], command: Command
+    ) -> str | tuple[int, str] | None:
         match words:
             case ["get", "configmap", *_]:
                 return json.dumps(self.record) if self.record else ""
+            case ["get", "node", *_]:
+                return self.images
             case ["get", "storageclass", *_]:
                 return "slow\tfalse\nfast\ttrue\n"
             case ["get", "pods,services", *_]:
@@ -162,6 +167,7 @@ class Cluster:
                 for item in json.loads(command.stdin)["items"]:
                     if item["kind"] == "ConfigMap":
                         self.record = item["data"]
+                    self.pods += [item] if item["kind"] == "Pod" else []
                 return "applied"
         return None
 
@@ -222,6 +228,18 @@ async def test_asked_for_alone_it_is_tried_each_time_and_noted_nowhere(tmp_path:
     assert (await probed(settings="").precheck(ctx)).satisfied is None
     await changed(ctx, probed(settings=""))
     assert one.record == {}
+
+
+async def test_alone_it_takes_the_image_the_cluster_has(tmp_path: Path) -> None:
+    for images, used in (
+        ("pause:3 agnhost@sha256:ab agnhost:2", "agnhost:2"),
+        ("agnhost:2 agnhost:1", "agnhost:1"),
+        ("pause:3 elsewhere/agnhost:3", "agnhost:1"),
+    ):
+        one = Cluster()
+        one.images = images
+        await changed(one.context(tmp_path), probed(settings=""))
+        assert {pod["spec"]["containers"][0]["image"] for pod in one.pods} == {used}
 
 
 async def test_what_is_brought_is_taken_away_and_so_is_what_was_left_behind(tmp_path: Path) -> None:
