@@ -19,7 +19,7 @@ from kubexm import __version__
 from kubexm.errors import KubexmError
 from kubexm.rest import actions, clusters, events, health, people, plans, tasks
 from kubexm.rest.limits import BodyLimit
-from kubexm.rest.problems import MEDIA_TYPE, Problem, respond
+from kubexm.rest.problems import MEDIA_TYPE, Problem, expected, respond
 from kubexm.rest.state import Server
 
 __all__ = ["PREFIX", "create_app"]
@@ -88,7 +88,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _problem(request: Request, error: Exception) -> Response:
-    if not isinstance(error, KubexmError | HTTPException | RequestValidationError):
+    if not expected(error):
         request.app.state.server.logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return respond(error)
 

@@ -25,7 +25,7 @@ from kubexm.errors import (
 )
 from kubexm.service.troubles import trouble
 
-__all__ = ["MEDIA_TYPE", "Problem", "Refusal", "problem_of", "respond"]
+__all__ = ["MEDIA_TYPE", "Problem", "Refusal", "expected", "problem_of", "respond"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -86,6 +86,8 @@ _STATUS: tuple[tuple[type[KubexmError], int, str], ...] = (
 
 def problem_of(error: BaseException) -> tuple[dict[str, Any], dict[str, str]]:
     """The problem document of an error, and headers that go with it."""
+    if isinstance(error, HTTPException) and isinstance(error.__cause__, Refusal):
+        error = error.__cause__  # met while the body was read
     if isinstance(error, Refusal):
         return _document(error.status, error.kind, error.message, error.hint), error.headers
     if isinstance(error, RequestValidationError):
@@ -102,6 +104,11 @@ def problem_of(error: BaseException) -> tuple[dict[str, Any], dict[str, str]]:
         return _document(status, kind, told["message"], told["hint"], **more), {}
     told = trouble(error)
     return _document(500, "internal", "internal error", told["hint"]), {}
+
+
+def expected(error: BaseException) -> bool:
+    """True for errors that are somebody else's doing; the others are ours, and belong into the log."""
+    return isinstance(error, KubexmError | HTTPException | RequestValidationError)
 
 
 _WORDS = {

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from kubexm.errors import KubexmError
 from kubexm.rest.access import Principal, authenticate
-from kubexm.rest.problems import Refusal, respond
+from kubexm.rest.problems import Refusal, expected, respond
 from kubexm.rest.state import Server, server_of
 from kubexm.store.plans import KeptAnswer
 
@@ -37,7 +37,7 @@ class AuditedRoute(APIRoute):
             try:
                 response = await self._answer(request, handle)
             except Exception as error:  # noqa: BLE001 - becomes the answer, and is written down
-                if not isinstance(error, KubexmError):
+                if not expected(error):
                     server_of(request).logger.exception("%s %s failed", request.method, request.url.path)
                 response = respond(error)
             await self._audit(request, response)

@@ -27,6 +27,7 @@ from kubexm.errors import UsageError
 __all__ = ["Certificate", "Listening", "listen", "own_certificate", "serve"]
 
 _STALLED_MS = 60_000
+_SEND_BUFFER = 64 * 2**10
 _YEARS = 2
 
 
@@ -83,6 +84,8 @@ def listen(address: str, certificate: Certificate | None, make: Callable[[str], 
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # A peer that answers probes and never reads is let go by the kernel; those that are accepted inherit this.
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STALLED_MS)
+        # Nor does it keep megabytes for each of them.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         bound.bind(place)
         bound.listen(2048)
     except OSError as error:

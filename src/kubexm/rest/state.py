@@ -28,6 +28,8 @@ class ServerSettings:
     upload: int = 16 * 2**20
     rate: float = 50.0
     burst: int = 500
+    failures: int = 30
+    """How often an address may fail to say who it is before it must wait a second each time."""
     streams: int = 1000
     streams_each: int = 100
     send_within: float = 20.0
@@ -51,7 +53,7 @@ class Server:
     def __post_init__(self) -> None:
         settings = self.settings
         object.__setattr__(self, "rates", Rates(settings.rate, settings.burst))
-        object.__setattr__(self, "failures", Rates(1.0, 30))
+        object.__setattr__(self, "failures", Rates(1.0, settings.failures))
         object.__setattr__(self, "streams", Streams(settings.streams, settings.streams_each))
 
     rates: Rates = field(init=False)

@@ -61,6 +61,7 @@ class Channel:
         self._frames: list[bytes] = []
         self._offsets: list[tuple[int, int]] = [(0, 0)]
         self._changed = asyncio.Event()
+        self._pieces: dict[int, tuple[bytes, int]] = {}
         self.last = 0
         """The newest sequence number read."""
         self.followers = 0
@@ -86,6 +87,7 @@ class Channel:
         if len(self._frames) > _MOST_FRAMES:
             del self._frames[: -_MOST_FRAMES // 2], self._seqs[: -_MOST_FRAMES // 2]
         if count or self.error is not None:
+            self._pieces.clear()
             self.wake()
         return count == _PIECE
 
@@ -102,6 +104,11 @@ class Channel:
         """Frames behind this sequence number, as one piece, and the number of the last of them."""
         if seq >= self.last:
             return b"", seq
+        if seq not in self._pieces:  # most followers are at the same place, and share a piece
+            self._pieces[seq] = self._joined(seq, most)
+        return self._pieces[seq]
+
+    def _joined(self, seq: int, most: int) -> tuple[bytes, int]:
         if not self._seqs or seq < self._seqs[0] - 1:
             return self._from_file(seq, most)
         start = bisect_right(self._seqs, seq)

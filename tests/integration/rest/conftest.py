@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settings() -> ServerSettings:
-    return ServerSettings(burst=100_000, rate=100_000.0)
+    return ServerSettings(burst=100_000, rate=100_000.0, failures=100_000)
 
 
 StartServer = Callable[[str], Awaitable[Running]]

@@ -79,7 +79,7 @@ class CreatePipeline(Pipeline):
             one = ctx.hosts()[:1]
             first = g.add("first", FilePresent(path=root / "first", content="one\n"), on=one)
             script = (
-                f"echo waiting; touch {root}/waiting; until [ -e {root}/go ]; do sleep 0.02; done; "
+                f"echo waiting; echo to be let go; touch {root}/waiting; until [ -e {root}/go ]; do sleep 0.02; done; "
                 f"[ ! -e {root}/broken ] || {{ echo fatal: it is broken, hush >&2; exit 9; }}; "
                 f"echo x >>{root}/times; touch {root}/gone"
             )

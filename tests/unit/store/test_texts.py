@@ -35,4 +35,4 @@ def test_half_characters_do_not_lose_the_rest() -> None:
 
 
 def test_the_worst_state_is_the_plans_worst_state() -> None:
-    assert _WORST_FIRST == tuple(state.value for state in PLAN_WORST_FIRST)
+    assert tuple(state.value for state in PLAN_WORST_FIRST) == _WORST_FIRST
