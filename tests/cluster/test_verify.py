@@ -6,6 +6,7 @@ One cluster for the whole file; each test leaves it as it found it.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -27,6 +28,9 @@ pytestmark = [
         built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
     ),
 ]
+long = pytest.mark.skipif(
+    os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
+)
 PROBE = ("verify.probe.workloads", "n1")
 MANIFEST = """
 apiVersion: v1
@@ -161,6 +165,7 @@ def test_a_broken_network_between_nodes_is_found_and_named(lab: Lab) -> None:
     assert verify(lab).exit_code == 0
 
 
+@long
 def test_a_node_that_is_not_ready_and_a_scheduler_that_is_not_there_are_named(lab: Lab) -> None:
     lab.run("n2", "systemctl", "stop", "kubelet")
     manifest = "/etc/kubernetes/manifests/kube-scheduler.yaml"
@@ -180,6 +185,7 @@ def test_a_node_that_is_not_ready_and_a_scheduler_that_is_not_there_are_named(la
     assert verify(lab).exit_code == 0
 
 
+@long
 def test_labels_and_taints_follow_the_file(lab: Lab) -> None:
     hosts = [
         {"name": "n1", "address": lab.host("n1").address},
@@ -197,6 +203,7 @@ def test_labels_and_taints_follow_the_file(lab: Lab) -> None:
     assert "node-role.kubernetes.io/worker" in node["metadata"]["labels"]
 
 
+@long
 def test_dns_answers_names_of_the_file(lab: Lab) -> None:
     before = lab.cluster_file.read_text()
     edit(lab.cluster_file, dns={"coredns": {"replicas": 1, "hosts": {"db.example.com": "10.9.9.9"}}})
@@ -218,6 +225,7 @@ def test_dns_answers_names_of_the_file(lab: Lab) -> None:
         assert "10.9.9.9" in kubectl(lab, *words, "nslookup", "db.example.com", "10.96.0.10")
 
 
+@long
 def test_storage_that_is_switched_off_goes_and_comes_back(lab: Lab) -> None:
     with edited(lab, storage={"localPath": {"enabled": False}}) as done:
         assert "local-path.apply.manifests" in done.changed
@@ -227,6 +235,7 @@ def test_storage_that_is_switched_off_goes_and_comes_back(lab: Lab) -> None:
     assert verify(lab).exit_code == 0
 
 
+@long
 def test_what_somebody_changed_by_hand_is_put_back(lab: Lab) -> None:
     kubectl(lab, "-n", "kube-system", "scale", "deployment", "coredns", "--replicas=1")
     kubectl(lab, "-n", "kube-flannel", "delete", "daemonset", "kube-flannel-ds")
@@ -256,6 +265,7 @@ def test_addons_come_change_and_go_with_the_file(lab: Lab, tmp_path: Path) -> No
     assert kubectl(lab, "-n", "extra", "get", "deployment,configmap", "-l", "kubexm.io/applied", "-o", "name") == ""
 
 
+@long
 def test_an_addon_that_does_not_come_up_says_why(lab: Lab, tmp_path: Path) -> None:
     manifest = tmp_path / "broken.yaml"
     manifest.write_text(MANIFEST.replace("IMAGE", "registry.invalid/nothing:1"))
@@ -274,6 +284,7 @@ def test_an_addon_that_does_not_come_up_says_why(lab: Lab, tmp_path: Path) -> No
     create(lab)
 
 
+@long
 def test_commands_of_the_user_run_once(lab: Lab) -> None:
     hook = {"name": "count", "run": "echo again >> /root/count", "on": "worker"}
     with edited(lab, system={"postInstall": [hook]}):
