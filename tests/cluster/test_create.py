@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,20 @@ pytestmark = [
 long = pytest.mark.skipif(
     os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
 )
+
+
+@pytest.fixture
+def fresh_lab(make_lab: MakeLab) -> Iterator[MakeLab]:
+    """Makes labs that are gone after the test: a cluster nobody looks at any more still takes its share of the machine."""
+    made: list[Lab] = []
+
+    def make(**shape: object) -> Lab:
+        made.append(make_lab(**shape))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        lab.down()
 
 
 def create(lab: Lab, *options: str) -> Outcome:
@@ -63,8 +77,8 @@ def images_of(lab: Lab, host: str) -> str:
     return lab.run(host, "ctr", "-n", "k8s.io", "images", "ls", "-q")
 
 
-def test_three_control_planes_and_workers_come_up_stay_and_change_one_at_a_time(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="3+2")
+def test_three_control_planes_and_workers_come_up_stay_and_change_one_at_a_time(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="3+2")
     done = create(lab)
     assert ready_nodes(lab) == {"n1", "n2", "n3", "n4", "n5"}
     assert done.states["verify.probe.workloads", "n1"] == "succeeded"
@@ -89,8 +103,8 @@ def test_three_control_planes_and_workers_come_up_stay_and_change_one_at_a_time(
     assert "10.77.0.0/16" in refused.stderr
 
 
-def test_a_single_node_of_binaries_survives_the_death_of_kubexm(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="single")
+def test_a_single_node_of_binaries_survives_the_death_of_kubexm(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="single")
     edit(lab.cluster_file, kubernetes={"type": "kubexm"})
     first = started_kubexm(lab.cluster_file, "create", "cluster", until="etcd.form.start")
     killed(first)
@@ -106,8 +120,8 @@ def test_a_single_node_of_binaries_survives_the_death_of_kubexm(make_lab: MakeLa
     assert_nothing_to_do(lab)
 
 
-def test_a_worker_cut_off_half_way_stops_nobody_else_and_is_finished_by_resume(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="1+2")
+def test_a_worker_cut_off_half_way_stops_nobody_else_and_is_finished_by_resume(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="1+2")
     edit(lab.cluster_file, execution={"maxFailedWorkers": 1})
     running = started_kubexm(lab.cluster_file, "create", "cluster", until="containerd.install")
     lab.cut("n3")
@@ -129,33 +143,31 @@ def test_a_worker_cut_off_half_way_stops_nobody_else_and_is_finished_by_resume(m
     ids=["kubeadm-stacked", "kubeadm", "binary"],
 )
 @pytest.mark.parametrize("topology", ["single", "1+2", "3+2"])
-def test_every_topology_in_every_mode(make_lab: MakeLab, topology: str, kind: str, etcd: str, version: str) -> None:
+def test_every_topology_in_every_mode(fresh_lab: MakeLab, topology: str, kind: str, etcd: str, version: str) -> None:
     found = built_bundle(cache_directory())
     assert found is not None
     if found.kubernetes and version not in found.kubernetes:
         pytest.skip(f"the lab bundle is not for {version}: `kubexm lab bundle --kubernetes {version[1:]}` makes one")
-    lab = make_lab(topology=topology)
+    lab = fresh_lab(topology=topology)
     edit(lab.cluster_file, kubernetes={"type": kind, "version": version}, etcd={"type": etcd})
     create(lab)
     assert ready_nodes(lab) == {host.name for host in lab.hosts}
     assert_nothing_to_do(lab)
-    lab.down()
 
 
 @long
-def test_etcd_on_hosts_of_its_own(make_lab: MakeLab) -> None:
-    lab = make_lab(hosts=5)
+def test_etcd_on_hosts_of_its_own(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(hosts=5)
     edit(lab.cluster_file, roleGroups={"etcd": ["n1", "n2", "n3"], "controlPlane": ["n4"], "worker": ["n5"]})
     create(lab)
     assert ready_nodes(lab, "n4") == {"n4", "n5"}
     assert lab.run("n1", "sh", "-c", "command -v kubelet || echo none").strip() == "none"
     assert_nothing_to_do(lab)
-    lab.down()
 
 
 @long
-def test_a_host_added_to_the_file_joins_and_one_taken_out_is_left_alone(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="1+2")
+def test_a_host_added_to_the_file_joins_and_one_taken_out_is_left_alone(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="1+2")
     whole = lab.cluster_file.read_text()
     edit(lab.cluster_file, roleGroups={"etcd": ["n1"], "controlPlane": ["n1"], "worker": ["n2"]})
     create(lab)
@@ -165,13 +177,12 @@ def test_a_host_added_to_the_file_joins_and_one_taken_out_is_left_alone(make_lab
     assert ready_nodes(lab) == {"n1", "n2", "n3"}
     touched = {host for (node, host), state in joined.states.items() if state == "succeeded" and "verify" not in node}
     assert "n2" not in touched - {"n1", "n3", "control-node"}
-    lab.down()
 
 
 @long
 @pytest.mark.parametrize("fault", ["reboot", "power"])
-def test_a_host_rebooted_or_powered_off_half_way(make_lab: MakeLab, fault: str) -> None:
-    lab = make_lab(topology="1+2")
+def test_a_host_rebooted_or_powered_off_half_way(fresh_lab: MakeLab, fault: str) -> None:
+    lab = fresh_lab(topology="1+2")
     running = started_kubexm(lab.cluster_file, "create", "cluster", until="images.bring.import")
     lab.kill("n1")
     if fault == "reboot":
@@ -184,12 +195,11 @@ def test_a_host_rebooted_or_powered_off_half_way(make_lab: MakeLab, fault: str) 
     if done.exit_code:
         resume(lab)
     assert ready_nodes(lab) == {"n1", "n2", "n3"}
-    lab.down()
 
 
 @long
-def test_a_full_disk_says_so_and_resume_finishes(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="single")
+def test_a_full_disk_says_so_and_resume_finishes(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="single")
     running = started_kubexm(lab.cluster_file, "create", "cluster", until="containerd.install")
     lab.fill("n1")
     done = ended(running)
@@ -198,11 +208,10 @@ def test_a_full_disk_says_so_and_resume_finishes(make_lab: MakeLab) -> None:
     lab.free("n1")
     resume(lab)
     assert ready_nodes(lab) == {"n1"}
-    lab.down()
 
 
-def test_a_taken_port_and_a_wrong_bundle_stop_before_anything_is_changed(make_lab: MakeLab, tmp_path: Path) -> None:
-    lab = make_lab(topology="single")
+def test_a_taken_port_and_a_wrong_bundle_stop_before_anything_is_changed(fresh_lab: MakeLab, tmp_path: Path) -> None:
+    lab = fresh_lab(topology="single")
     lab.run("n1", "systemd-run", "-q", "--unit=squatter", "socat", "TCP-LISTEN:2379,fork,reuseaddr", "EXEC:cat")
     done = kubexm(lab.cluster_file, "create", "cluster")
     assert done.exit_code == 1
@@ -216,12 +225,11 @@ def test_a_taken_port_and_a_wrong_bundle_stop_before_anything_is_changed(make_la
     wrong = kubexm(lab.cluster_file, "create", "cluster")
     assert wrong.exit_code in (1, 2)
     assert str(tmp_path) in wrong.stderr
-    lab.down()
 
 
 @long
-def test_rollback_undoes_what_this_run_changed(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="single")
+def test_rollback_undoes_what_this_run_changed(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="single")
     lab.run("n1", "sh", "-c", "mkdir -p /etc/containerd && echo mine >/etc/containerd/config.toml")
     running = started_kubexm(lab.cluster_file, "create", "cluster", "--rollback", until="containerd.start")
     lab.run("n1", "sh", "-c", "rm -f /usr/local/bin/etcd; ln -s /bin/false /usr/local/bin/etcd")
@@ -229,15 +237,13 @@ def test_rollback_undoes_what_this_run_changed(make_lab: MakeLab) -> None:
     if done.exit_code == 0:
         pytest.skip("etcd had started before it was broken")
     assert lab.run("n1", "cat", "/etc/containerd/config.toml").strip() == "mine"
-    lab.down()
 
 
-def test_plans_need_no_host(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="single")
+def test_plans_need_no_host(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="single")
     lab.cut("n1")
     line = [sys.executable, "-m", "kubexm", "plan", "create", "--offline", "-f", str(lab.cluster_file), "-o", "table"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "kubeadm.run.api" in done.stdout
     assert "facts were assumed" in done.stderr
-    lab.down()
