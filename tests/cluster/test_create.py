@@ -31,7 +31,7 @@ long = pytest.mark.skipif(
 
 @pytest.fixture
 def fresh_lab(make_lab: MakeLab) -> Iterator[MakeLab]:
-    """Makes labs that are gone after the test: a cluster nobody looks at any more still takes its share of the machine."""
+    """Makes labs that are gone after the test: a cluster nobody looks at still takes its share of the machine."""
     made: list[Lab] = []
 
     def make(**shape: object) -> Lab:
