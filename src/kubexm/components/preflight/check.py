@@ -24,6 +24,8 @@ class Finding:
     remedy: str
     warning: bool = False
     """True: the cluster can be made all the same, but the user should know."""
+    remains: bool = False
+    """True: it may be kubexm's own, from a run that was stopped before it marked the host."""
 
     def __str__(self) -> str:
         return f"{self.problem}: {self.remedy}"

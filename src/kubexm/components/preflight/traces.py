@@ -92,8 +92,10 @@ class NoLeftovers(HostCheck):
     async def find(self, ctx: StepContext) -> list[Finding]:
         """What facts say, and where the file names directories of its own, a look into those in one read."""
         found = list(self.look(ctx))
+        if any(finding.remains for finding in found) and await self._ours(ctx):
+            found = [finding for finding in found if not finding.remains]
         unusual = share_of(self.directories, ctx.host.name) if ctx.facts.marker is None else ()
-        if unusual:
+        if unusual and not await self._ours(ctx):
             tests = [
                 f'if [ -n "$(ls -A -- {path} 2>/dev/null)" ]; then echo {path}; fi' for path in map(shell, unusual)
             ]
@@ -103,9 +105,15 @@ class NoLeftovers(HostCheck):
                 found.append(Finding(f"not empty: {few(full)}", _REMOVE))
         return found
 
+    async def _ours(self, ctx: StepContext) -> bool:
+        """True if kubexm itself was stopped here before it came to mark the host: it kept how things were then."""
+        return await ctx.host.files.exists(ctx.host.runner.state / "originals")
+
     def reads(self) -> Resources:
-        """The data directories, where facts say nothing of them."""
-        return resources(*(f"file:{path}*" for share in self.directories for path in share.items))
+        """The data directories, where facts say nothing of them, and what kubexm keeps."""
+        return resources(
+            "file:/var/lib/kubexm/originals*", *(f"file:{path}*" for share in self.directories for path in share.items)
+        )
 
     def look(self, ctx: StepContext) -> Iterable[Finding]:
         """Looks for them, unless the host is marked: then they belong to a cluster, and another check sees to it."""
@@ -125,12 +133,14 @@ class NoLeftovers(HostCheck):
             yield Finding(
                 f"left of an older cluster: {few(paths)}",
                 _REMOVE,
+                remains=True,
             )
         interfaces = [item.name for item in facts.network.interfaces if item.name.startswith(_INTERFACES)]
         if interfaces:
             yield Finding(
                 f"network interfaces of an older cluster: {few(interfaces)}",
                 "reboot the host, or remove each with `ip link delete NAME`",
+                remains=True,
             )
         idle = [unit.name for unit in units if unit.name not in live]
         if idle:

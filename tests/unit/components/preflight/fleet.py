@@ -64,6 +64,8 @@ class Fleet:
     lookups: str = "0 2\n"
     full: Mapping[str, str] = field(default_factory=dict)
     """Data directories that are not empty."""
+    begun: frozenset[str] = frozenset()
+    """Hosts on which kubexm keeps how things were: it was stopped there."""
     connectors: dict[str, MemoryConnector] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,6 +116,7 @@ class Fleet:
         connector.on(re.compile(r"(?s).*findmnt.*"), stdout=self.writable)
         connector.on(re.compile(r"(?s).*getent ahosts.*"), stdout=self.lookups)
         connector.on(re.compile(r"(?s).*ls -A.*"), stdout=self.full.get(name, ""))
+        connector.on(re.compile(r"(?s).*kubexm/originals.*"), exit_code=0 if name in self.begun else 1)
         return connector
 
 

@@ -332,6 +332,14 @@ async def test_interfaces_of_an_older_cluster(tmp_path: Path) -> None:
     assert "network interfaces of an older cluster: cni0" in report.errors["leftovers", "w1"][0]
 
 
+async def test_what_a_stopped_run_of_kubexm_left_is_no_leftover(tmp_path: Path) -> None:
+    fleet = Fleet(begun=frozenset({"w1"}))
+    for host in ("w1", "w2"):
+        fleet.part(host, "presence", paths=("/etc/kubernetes",))
+    report = await fleet.preflight(tmp_path)
+    assert [host for check, host in report.errors if check == "leftovers"] == ["w2"]
+
+
 async def test_ports(tmp_path: Path) -> None:
     nginx = Port(protocol="tcp", address="0.0.0.0", port=6443, process="nginx", pid=42)
     lo = Port(protocol="tcp", address="127.0.0.1", port=6443, process="x", pid=1)
