@@ -149,7 +149,7 @@ async def list_specs(
     "/clusters/{name}/kubeconfig",
     summary="Take the kubeconfig",
     response_class=Response,
-    responses={200: {"content": {"application/yaml": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"application/yaml": {"schema": {"type": "object"}}}}},
 )
 async def take_kubeconfig(request: Request, who: ClusterOperator, name: ClusterName) -> Response:
     """The administrator's, so it is for operators only; taking it is written down in the audit."""
