@@ -241,7 +241,9 @@ async def test_a_join_that_was_cut_short_is_finished(etcd: Members) -> None:
     found = await etcd.members()
     await etcd.etcdctl("n1", f"member remove {found['n2']['ID']:x}")
     await asyncio.sleep(1)
-    await etcd.etcdctl("n1", f"member add n2 --learner --peer-urls=https://{etcd.lab.hosts[1].address}:2380")
+    add = f"member add n2 --learner --peer-urls=https://{etcd.lab.hosts[1].address}:2380"
+    # Members that have not known each other for five seconds are no healthy cluster yet.
+    await etcd.sh("n1", f"for i in $(seq 30); do /usr/local/bin/etcdctl {ACCESS} {add} && exit; sleep 1; done; exit 1")
     (await etcd.run()).ok()
     assert sorted(await etcd.members()) == ["n1", "n2", "n3"]
     await etcd.healthy()
