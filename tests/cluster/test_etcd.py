@@ -377,7 +377,7 @@ async def test_an_etcd_of_the_users_own_is_asked_how_it_is(etcd: Members, tmp_pa
     other = tmp_path / "other"
     other.mkdir()
     theirs = Parts(etcd.lab, etcd.bundle, other, (PkiReady, HostsReady, Etcd), {"kubernetes": {"version": VERSION}})
-    theirs.spec["roleGroups"] = {"controlPlane": ["n1"], "worker": ["n1", "n2", "n3"]}
+    theirs.spec["roleGroups"] = {"etcd": [], "controlPlane": ["n1"], "worker": ["n1", "n2", "n3"]}
     files = {key: str(etcd.secret(name)) for key, name in zip(("caFile", "certFile", "keyFile"), CLIENT, strict=True)}
     urls = [f"https://{host.address}:2379" for host in etcd.lab.hosts]
     theirs.spec["etcd"] = {"type": "external", "external": {"endpoints": urls, **files}}
