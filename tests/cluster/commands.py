@@ -29,6 +29,8 @@ class Outcome:
     states: dict[tuple[str, str], str]
     ran: set[tuple[str, str]]
     """What was begun to be changed by this very command, whatever an earlier part of the run did."""
+    diffs: dict[tuple[str, str], str]
+    """What was or, in a dry run, would be changed in files."""
     stderr: str
 
     @property
@@ -116,5 +118,6 @@ def _outcome(exit_code: int, stdout: str, stderr: str) -> Outcome:
         errors={name(event): event["data"]["error"] for event in done if "error" in event["data"]},
         states={name(event): event["data"]["state"] for event in done},
         ran={name(event) for event in events if event["kind"] == "unit.running"},
+        diffs={name(event): event["data"]["diff"] for event in done if event["data"].get("diff")},
         stderr=stderr,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,10 @@ from kubexm.lab.sources import built_bundle
 from tests.cluster.commands import Outcome, edit, kubexm
 from tests.cluster.conftest import MakeLab
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-)
-
 pytestmark = [
+    pytest.mark.skipif(
+        os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
+    ),
     pytest.mark.timeout(1800),
     pytest.mark.skipif(
         built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
