@@ -47,7 +47,8 @@ logging.getLogger("asyncssh").setLevel(logging.WARNING)  # it tells of every pac
 _BUSY_FOR = 60.0
 """How long sshd may turn us away (MaxStartups) before that is an error."""
 _DROPS = 2
-"""How often the connection may break in the middle of the login: once that may be the network."""
+"""How often the connection may break where that means something (in the middle of the login, or when only other kinds
+of host key were asked for): once that may be the network."""
 
 
 @cache
@@ -229,10 +230,12 @@ class Dialler:
                     # The host may have the pinned key too, of another kind: ask for those one by one.
                     wrong[shown.get_algorithm()] = shown.get_fingerprint()
                     continue
-                if wrong and shown is None and isinstance(error, asyncssh.DisconnectError):
-                    raise not_pinned(settings, list(wrong.values())) from None
                 busy = attempt.problem is None and turned_away(error)
-                dropped += attempt.authenticating
+                # sshd hangs up on a caller who wants no kind of key it has. Whether its reason or the reset comes
+                # first is a race, so a reset is taken for that answer only when it comes again and again.
+                dropped += attempt.authenticating or bool(wrong)
+                if wrong and shown is None and (isinstance(error, asyncssh.DisconnectError) or dropped > _DROPS):
+                    raise not_pinned(settings, list(wrong.values())) from None
                 if not busy or dropped > _DROPS or time.monotonic() + wait > deadline:
                     raise explain(error, attempt) from None
             else:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import stat
+import struct
 import subprocess
 from pathlib import Path
 
@@ -136,6 +139,34 @@ async def test_pin(sshd: SshServer, pool: ConnectionPool, tmp_path: Path) -> Non
     assert sshd.fingerprint in caught.value.message
     assert wrong in caught.value.message
     assert not none.exists()
+
+
+async def test_a_pin_when_the_reset_outruns_the_reason(sshd: SshServer, pool: ConnectionPool) -> None:
+    """sshd hangs up on who wants another kind of key; on some machines the reset comes before what it said."""
+    callers = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal callers
+        callers += 1
+        if callers > 1:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection(sshd.address, sshd.port)
+        await asyncio.gather(_copy(reader, back), _copy(there, writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    settings = sshd.settings(host_key="SHA256:" + "A" * 43, port=server.sockets[0].getsockname()[1])
+    async with server:
+        with pytest.raises(HostKeyError, match="is not the pinned one"):
+            await pool.connector("n1", settings).connect()
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(65536):
+            target.write(data)
+    target.close()
 
 
 async def test_a_pin_of_another_kind_of_key(make_sshd: MakeServer, pool: ConnectionPool, tmp_path: Path) -> None:

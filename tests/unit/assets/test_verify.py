@@ -219,13 +219,19 @@ def test_truncation_at_every_point_is_found(packed: Path, tmp_path: Path) -> Non
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_any_flipped_byte_of_an_archive_is_found(made: Path, data: st.DataObject) -> None:
+def test_any_flipped_byte_of_an_archive_is_found_unless_it_says_the_same(made: Path, data: st.DataObject) -> None:
+    """zstd has bits nobody reads: an archive with another one of those still holds the same manifest and files."""
     whole = bytearray((made / "b.tar.zst").read_bytes())
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
     target = made / "flipped.tar.zst"
     target.write_bytes(whole)
-    assert not verify(target).ok
+    if verify(target).ok:
+        with Bundle.open(target) as flipped, Bundle.open(made / "b") as meant:
+            assert flipped.manifest == meant.manifest
+            for entry in meant.manifest.entries():
+                with flipped.open_file(entry.path) as one, meant.open_file(entry.path) as other:
+                    assert one.read() == other.read(), entry.path
 
 
 def test_damage_in_one_frame_hides_nothing_in_the_next(
