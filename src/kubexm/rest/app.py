@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kubexm import __version__
 from kubexm.errors import KubexmError
-from kubexm.rest import actions, clusters, events, health, people, plans, tasks
+from kubexm.rest import actions, clusters, events, health, overview, people, plans, tasks
 from kubexm.rest.limits import BodyLimit
 from kubexm.rest.problems import MEDIA_TYPE, Problem, expected, respond
 from kubexm.rest.state import Server
@@ -63,7 +63,7 @@ def create_app(server: Server, *, site: ASGIApp | None = None) -> FastAPI:
         },
     )
     app.state.server = server
-    for module in (health, clusters, actions, tasks, events, plans, people):
+    for module in (health, clusters, actions, tasks, overview, events, plans, people):
         app.include_router(module.router, prefix=PREFIX)
     app.include_router(clusters.secret_router, prefix=PREFIX)
     for kind in (KubexmError, HTTPException, RequestValidationError, Exception):

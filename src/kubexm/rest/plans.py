@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from pathlib import Path as FilePath
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from kubexm.errors import NotFoundError
-from kubexm.plan import ExecutionGraph, SavedPlan
 from kubexm.rest.access import Anyone, ClusterName, ClusterViewer, Principal, Role
 from kubexm.rest.actions import ACCEPTED, submitted
 from kubexm.rest.cursors import Cursor, Limit, decode, encode
 from kubexm.rest.drawing import DRAWINGS, Boxes, Drawing, diff_response, draw_response
-from kubexm.rest.models import CreateIn, Page, PlanOut, TaskOut
+from kubexm.rest.graphs import graph_of_plan
+from kubexm.rest.models import CreateIn, OutlineOut, Page, PlanOut, TaskOut
+from kubexm.rest.overview import outline_of
 from kubexm.rest.problems import Refusal
 from kubexm.rest.recording import RecordedRoute
 from kubexm.rest.state import Server, server_of
@@ -56,8 +54,16 @@ async def show_plan_graph(
     collapse: Boxes | None = None,
 ) -> Response:
     """What would be done; as JSON, DOT, SVG, Mermaid, a tree or a table."""
-    graph = await _graph(await _plan(server_of(request), who, plan, Role.VIEWER))
+    server = server_of(request)
+    graph = await graph_of_plan(server, await _plan(server, who, plan, Role.VIEWER))
     return await draw_response(graph, format, collapse)
+
+
+@router.get("/plans/{plan}/outline", summary="The outline of a plan")
+async def show_plan_outline(request: Request, who: Anyone, plan: PlanId) -> OutlineOut:
+    """Nodes and what waits for what, without contents: enough to draw it."""
+    server = server_of(request)
+    return await outline_of(await graph_of_plan(server, await _plan(server, who, plan, Role.VIEWER)))
 
 
 @router.get(
@@ -98,7 +104,7 @@ async def diff_plans(
     server = server_of(request)
     new = await _plan(server, who, plan, Role.VIEWER)
     old = await _plan(server, who, against, Role.VIEWER)
-    return await diff_response(await _graph(old), await _graph(new), format, collapse)
+    return await diff_response(await graph_of_plan(server, old), await graph_of_plan(server, new), format, collapse)
 
 
 @router.post("/plans/{plan}/apply", status_code=202, responses=ACCEPTED, summary="Carry out a plan")
@@ -126,13 +132,3 @@ async def _plan(server: Server, who: Principal, plan: str, wanted: Role) -> Plan
             hint="ask an administrator for a token with that role",
         )
     return found
-
-
-async def _graph(plan: PlanRecord) -> ExecutionGraph:
-    def load() -> ExecutionGraph:
-        with tempfile.TemporaryDirectory() as directory:
-            path = FilePath(directory) / "plan.kxp"
-            path.write_bytes(plan.body)
-            return SavedPlan.load(path).graph
-
-    return await asyncio.to_thread(load)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fastapi import Request
 
+from kubexm.plan import ExecutionGraph
 from kubexm.rest.limits import Rates, Streams
 from kubexm.rest.metrics import Metrics
 from kubexm.service.places import Places
@@ -49,6 +50,8 @@ class Server:
     metrics: Metrics = field(default_factory=Metrics)
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
     touched: dict[str, float] = field(default_factory=dict)
+    graphs: dict[str, ExecutionGraph] = field(default_factory=dict)
+    """Those looked at last, by digest: decoding a large one takes longer than all the rest of an answer."""
 
     def __post_init__(self) -> None:
         settings = self.settings

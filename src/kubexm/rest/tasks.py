@@ -8,16 +8,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from kubexm.errors import NotFoundError
 from kubexm.plan import ExecutionGraph, HostResult, NodeResult, State
 from kubexm.rest.access import Anyone, Role, TaskOperator, TaskViewer
 from kubexm.rest.actions import ACCEPTED
 from kubexm.rest.cursors import Cursor, Limit, decode, encode
 from kubexm.rest.drawing import DRAWINGS, Boxes, Drawing, draw_response
+from kubexm.rest.graphs import graph_of
 from kubexm.rest.models import (
     EventOut,
     HostResultOut,
-    MatrixOut,
     NodeResultOut,
     Page,
     SpanOut,
@@ -26,9 +25,9 @@ from kubexm.rest.models import (
     TimelineOut,
 )
 from kubexm.rest.recording import RecordedRoute
-from kubexm.rest.state import Server, server_of
+from kubexm.rest.state import server_of
 from kubexm.store.runs import HostRecord
-from kubexm.store.tasks import Task, TaskState
+from kubexm.store.tasks import TaskState
 from kubexm.store.texts import clean, from_json
 
 __all__ = ["router"]
@@ -133,15 +132,6 @@ async def list_results(
     return Page(items=items, next=encode(found[-1].node, found[-1].host) if len(found) == limit else None)
 
 
-@router.get("/tasks/{task}/matrix", summary="Results as a matrix")
-async def show_matrix(request: Request, task: TaskViewer) -> MatrixOut:
-    """Every (node, host) at once, in little space: for pages that show all of them."""
-    server = server_of(request)
-    graph = await graph_of(server, task)
-    seq, states = (await server.store.tasks.get(task.id)).seq, await server.store.runs.states(task.n)
-    return await asyncio.to_thread(_matrix, graph, states, seq)
-
-
 @router.get("/tasks/{task}/logs", summary="Logs")
 async def list_logs(
     request: Request,
@@ -208,35 +198,6 @@ async def show_timeline(request: Request, task: TaskViewer) -> TimelineOut:
     graph = await graph_of(server, task)
     times = await server.store.runs.times(task.n)
     return await asyncio.to_thread(_timeline, graph, times)
-
-
-async def graph_of(server: Server, task: Task) -> ExecutionGraph:
-    """The graph of a task's run; NotFoundError as long as there is none."""
-    if not task.graph:
-        raise NotFoundError(f"task {task.id} has no graph", hint="it appears when planning is done")
-    text = await server.store.runs.graph(task.graph)
-    return await asyncio.to_thread(lambda: ExecutionGraph.from_dict(from_json(text.decode())))
-
-
-_LETTERS = {state.value: state.value[0] for state in State} | {"satisfied": "=", "cancelled": "c", "blocked": "b"}
-
-
-def _matrix(graph: ExecutionGraph, states: list[tuple[str, str, str]], seq: int) -> MatrixOut:
-    hosts = {name: number for number, name in enumerate(graph.hosts)}
-    rows = {name: ["."] * len(hosts) for name in graph.nodes}
-    for node in graph.nodes.values():
-        for host in node.hosts:
-            rows[node.id][hosts[host]] = "-"
-    for name, host, state in states:
-        if name in rows and host in hosts:
-            rows[name][hosts[host]] = _LETTERS[state]
-    return MatrixOut(
-        nodes=list(graph.nodes),
-        hosts=list(hosts),
-        letters={letter: state for state, letter in _LETTERS.items()},
-        rows=["".join(row) for row in rows.values()],
-        seq=seq,
-    )
 
 
 def _results(graph: ExecutionGraph, states: list[tuple[str, str, str]]) -> dict[str, NodeResult]:

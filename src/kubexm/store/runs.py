@@ -11,14 +11,17 @@ from sqlalchemy import Insert, Row, Select, Table, delete, func, insert, or_, se
 from sqlalchemy.dialects import postgresql, sqlite
 
 from kubexm.errors import NotFoundError
-from kubexm.events import Event
+from kubexm.events import Event, EventKind
 from kubexm.store.database import Database
 from kubexm.store.run_rows import Rows, Tally
 from kubexm.store.step_log import StepLog
 from kubexm.store.tables import events, graphs, host_results, node_results, step_logs, tasks
 from kubexm.store.texts import from_json, to_json
 
-__all__ = ["HostRecord", "KeptEvent", "NodeRecord", "Runs"]
+__all__ = ["NOT_WELL", "HostRecord", "KeptEvent", "NodeRecord", "Runs"]
+
+NOT_WELL = ("failed", "blocked", "cancelled", "interrupted")
+"""Final states that a resume gives another try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,47 @@ class Runs:
         table = host_results
         query = select(table.c.node, table.c.host, table.c.state).where(table.c.task == task)
         return [(row.node, row.host, row.state) for row in await self._rows(query)]
+
+    async def standing(self, task: int, *, resumed: bool, running: bool) -> list[tuple[str, str, str]]:
+        """The same as it stands now: what did not end well before the last resume counts as not ended, and what is
+        being changed is `running`. `resumed` and `running`: whether the task was, and is."""
+        table, since = host_results, await self._begun(task) if resumed else 0
+        query = select(table.c.node, table.c.host, table.c.state).where(table.c.task == task)
+        if since:
+            query = query.where(or_(table.c.seq > since, table.c.state.not_in(NOT_WELL)))
+        found = [(row.node, row.host, row.state) for row in await self._rows(query)]
+        if running:
+            same = (table.c.task == events.c.task) & (table.c.node == events.c.node) & (table.c.host == events.c.host)
+            begun = (
+                select(events.c.node, events.c.host)
+                .outerjoin(table, same)
+                .where(events.c.task == task, events.c.seq > since, events.c.kind == EventKind.UNIT_RUNNING.value)
+                .where(or_(table.c.seq.is_(None), table.c.seq < events.c.seq))
+            )
+            found += [(row.node, row.host, "running") for row in await self._rows(begun)]
+        return found
+
+    async def failures(self, task: int, *, resumed: bool, limit: int = 200) -> list[tuple[HostRecord, int]]:
+        """Every (node, host) that failed or was stopped midway since the last resume, in order, each with how many
+        others it blocked."""
+        table, since = host_results, await self._begun(task) if resumed else 0
+        recent = (table.c.task == task) & (table.c.seq > since)
+        query = select(table).where(recent, table.c.state.in_(("failed", "interrupted"))).order_by(table.c.seq)
+        roots = (
+            select(table.c.root_node, table.c.root_host, func.count().label("blocked"))
+            .where(recent, table.c.state == "blocked")
+            .group_by(table.c.root_node, table.c.root_host)
+        )
+        blocked = {(row.root_node, row.root_host): row.blocked for row in await self._rows(roots)}
+        found = [_host_record(row) for row in await self._rows(query.limit(limit))]
+        return [(each, blocked.get((each.node, each.host), 0)) for each in found]
+
+    async def _begun(self, task: int) -> int:
+        """The sequence number with which the run last began."""
+        kinds = (EventKind.RUN_STARTED.value, EventKind.RUN_RESUMED.value)
+        query = select(func.max(events.c.seq)).where(events.c.task == task, events.c.kind.in_(kinds))
+        async with self._database.read() as connection:
+            return await connection.scalar(query) or 0
 
     async def times(self, task: int) -> list[HostRecord]:
         """Everything that was begun and has ended."""

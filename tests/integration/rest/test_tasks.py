@@ -54,6 +54,10 @@ async def test_a_run_from_request_to_every_way_of_looking_at_it(
     assert (await client.get(f"/tasks/{task}/logs/no.such/n1")).text == ""
     graph = (await client.get(f"/tasks/{task}/graph")).json()
     assert [node["id"] for node in graph["nodes"]] == ["work.do.first", "work.do.wait", "work.do.last"]
+    outline = (await client.get(f"/tasks/{task}/outline")).json()
+    assert [node["id"] for node in outline["nodes"]] == matrix["nodes"]
+    assert outline["links"] == [[0, 1, False], [1, 2, False]]
+    assert (await client.get(f"/tasks/{task}/failures")).json() == []
     for how, start_of in {"dot": "digraph", "svg": "<svg", "mermaid": "flowchart", "tree": "create"}.items():
         text = (await client.get(f"/tasks/{task}/graph", params={"format": how})).text
         assert start_of in text[:200], how
@@ -97,6 +101,8 @@ async def test_plans_are_shown_compared_and_carried_out(running: Running, demo: 
     assert plan == first
     shown = (await client.get(f"/plans/{plan}")).json()
     assert (shown["pipeline"], shown["nodes"], shown["changes"]) == ("create", 3, True)
+    outline = (await client.get(f"/plans/{plan}/outline")).json()
+    assert [(node["hosts"], node["host"]) for node in outline["nodes"]] == [(1, "n1")] * 3
     second = (await client.post("/clusters/demo/plan", json={"skip": ["work.do.last"], "offline": True})).json()["id"]
     assert (await ended(client, second))["state"] == "succeeded"
     diff = (await client.get(f"/plans/{second}/diff", params={"against": plan})).json()
@@ -137,10 +143,22 @@ async def test_a_failure_is_told_in_the_words_of_the_command_line_and_resumed(
     assert "exited with 9: fatal: it is broken" in by_node["work.do.wait"]["error"]
     assert by_node["work.do.wait"]["more"]["exit_code"] == 9
     assert by_node["work.do.last"]["root_cause"] == ["work.do.wait", "n1"]
+    (cause,) = (await client.get(f"/tasks/{task}/failures")).json()
+    assert (cause["node"], cause["host"], cause["blocked"]) == ("work.do.wait", "n1", 1)
+    assert (await client.get(f"/tasks/{task}/matrix")).json()["rows"] == ["s", "f", "b"]
     (root / "broken").unlink()
+    (root / "go").unlink()
+    (root / "waiting").unlink()
     resumed = await client.post(f"/tasks/{task}/resume")
     assert resumed.status_code == 202
     assert resumed.json()["resumed"] == 1
+    await until((root / "waiting").exists)
+    async with asyncio.timeout(30):
+        while (rows := (await client.get(f"/tasks/{task}/matrix")).json()["rows"])[1] != "r":
+            assert rows[1] in "f-", "what is tried again has not ended"
+    assert rows[2] == "-"
+    assert (await client.get(f"/tasks/{task}/failures")).json() == [], "what failed before is being tried again"
+    (root / "go").touch()
     assert (await ended(client, task))["state"] == "succeeded"
     assert (await client.post(f"/tasks/{task}/cancel")).status_code == 409
 

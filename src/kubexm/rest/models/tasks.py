@@ -13,9 +13,12 @@ from kubexm.store.tasks import Task
 
 __all__ = [
     "EventOut",
+    "FailureOut",
     "HostResultOut",
     "MatrixOut",
     "NodeResultOut",
+    "OutlineNode",
+    "OutlineOut",
     "PlanOut",
     "SpanOut",
     "StepLogOut",
@@ -145,6 +148,17 @@ class HostResultOut(BaseModel):
         return cls(**{name: getattr(record, name) for name in names}, root_cause=root)
 
 
+class FailureOut(HostResultOut):
+    """A root cause."""
+
+    blocked: int = Field(default=0, description="How many (node, host) could not begin because of it.")
+
+    @classmethod
+    def of(cls, record: HostRecord, *, blocked: int = 0) -> FailureOut:
+        """As it goes out."""
+        return cls(**HostResultOut.of(record).model_dump(), blocked=blocked)
+
+
 class MatrixOut(BaseModel):
     """Every (node, host) in little space: for each node one letter for each host."""
 
@@ -153,6 +167,30 @@ class MatrixOut(BaseModel):
     letters: dict[str, str] = Field(description="What each letter stands for; `.` is not on that host, `-` not ended.")
     rows: list[str] = Field(description="For each node, in order, a letter for each host, in order.")
     seq: int = Field(description="The last event that is in it: follow from there.")
+
+
+class OutlineNode(BaseModel):
+    """One node, without contents."""
+
+    id: str = Field(examples=["etcd.install.start"])
+    does: str = Field(description="The state it brings about, in words.")
+    hosts: int = Field(description="On how many hosts.")
+    host: str | None = Field(description="Which, if it is one.")
+    optional: bool
+    on_demand: bool
+    excluded: str | None = Field(description="Why it is left out; null if it is not.")
+
+
+class OutlineOut(BaseModel):
+    """What a graph looks like."""
+
+    name: str
+    units: int
+    hosts: int
+    nodes: list[OutlineNode]
+    links: list[tuple[int, int, bool]] = Field(
+        description="Each (from, to, same host): the second node, by its place in the list, waits for the first."
+    )
 
 
 class StepLogOut(BaseModel):
