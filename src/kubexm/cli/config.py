@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kubexm.cli.options import File
 from kubexm.cli.output import Shown, show_data
-from kubexm.cli.style import paint
+from kubexm.cli.report import show_problems
 
 if TYPE_CHECKING:
     from kubexm.config import Loaded, Problem
@@ -80,7 +81,7 @@ def validate(
         problems, warnings = error.problems, error.warnings
     failed = bool(problems) or (strict and bool(warnings))
     if output is Shown.TABLE:
-        _show([*problems, *warnings])
+        show_problems([*problems, *warnings])
         if loaded is not None and not failed:
             typer.echo(_summary(loaded))
     else:
@@ -98,6 +99,22 @@ def schema(
     from kubexm.apis.v1alpha1 import json_schema
 
     show_data(json_schema(), Shown(output.value))
+
+
+@app.command()
+def upload(ctx: typer.Context, file: File = None) -> None:
+    """Register the cluster of the file with the server that --server names, or update it there. Secrets and keys the
+    file takes from this machine go along, sealed. No host is touched."""
+    from kubexm.cli.options import cluster_file
+    from kubexm.cli.remote.service import RemoteService
+    from kubexm.cli.running import carry_out, service_of
+    from kubexm.errors import UsageError
+
+    service = service_of(ctx)
+    if not isinstance(service, RemoteService):
+        raise UsageError("there is no server to upload to", hint="name it: --server URL, or KUBEXM_SERVER")
+    done = carry_out(service.upload(cluster_file(file)))
+    typer.echo(f"{done.name}: {done.change} at {service.address.url}, version {done.version}")
 
 
 def _load(file: str) -> Loaded:
@@ -121,17 +138,3 @@ def _summary(loaded: Loaded) -> str:
     )
     kubernetes = cluster.spec.kubernetes
     return f"{loaded.source.name}: OK{warnings}: {cluster.name}, Kubernetes {kubernetes.version}, {hosts} ({roles})"
-
-
-def _show(problems: list[Problem]) -> None:
-    for problem in problems:
-        first, *rest = problem.render().split("\n")
-        place, _, message = first.partition(f"{problem.severity}: ")
-        mark = paint(f"{problem.severity}: ", "red" if problem.severity == "error" else "yellow", stream=sys.stderr)
-        typer.echo("\n".join([place + mark + paint(message, "bold", stream=sys.stderr), *rest]), err=True)
-    errors = sum(problem.severity == "error" for problem in problems)
-    if problems:
-        warnings = len(problems) - errors
-        counts = [f"{errors} {'error' if errors == 1 else 'errors'}"] if errors else []
-        counts += [f"{warnings} {'warning' if warnings == 1 else 'warnings'}"] if warnings else []
-        typer.echo(", ".join(counts), err=True)

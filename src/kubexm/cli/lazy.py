@@ -9,7 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kubexm.cli.settings import with_global_options
+from kubexm.cli.settings import Settings, with_global_options
+from kubexm.errors import UsageError
 
 __all__ = ["LazyGroup", "Verb"]
 
@@ -24,6 +25,8 @@ class Verb:
     section: str
     extensions: tuple[str, ...] = ()
     """Modules whose `register(app)` adds more commands to it."""
+    remote: bool = False
+    """True if a server can do it, too."""
 
 
 class LazyGroup(TyperGroup):
@@ -40,6 +43,13 @@ class LazyGroup(TyperGroup):
         """The real command instead of the line that stands for it."""
         name, command, rest = super().resolve_command(ctx, args)
         verb = next((verb for verb in self.verbs if verb.name == name), None)
+        if verb is not None and not verb.remote:
+            settings = ctx.ensure_object(Settings)
+            if settings.server_given:
+                raise UsageError(
+                    f"`kubexm {name}` is done on this machine, and not by a server",
+                    hint="leave out --server, or run it on the server's machine",
+                )
         return name, command if verb is None else _load(verb), rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -60,7 +70,7 @@ def _load(verb: Verb) -> Any:
     command = typer.main.get_command(app)
     command.name = verb.name
     _plain_help(command)
-    with_global_options(command)
+    with_global_options(command, remote=verb.remote)
     return command
 
 

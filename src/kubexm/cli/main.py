@@ -14,21 +14,45 @@ from kubexm.cli.settings import Settings, global_options
 __all__ = ["VERBS", "main"]
 
 VERBS = (
-    Verb("create", "kubexm.cli.create", "Create a cluster, or bring it to what its file says now.", "Clusters"),
     Verb(
-        "verify", "kubexm.cli.verify", "Prove that a cluster works: nodes, pods, names, services, volumes.", "Clusters"
+        "create",
+        "kubexm.cli.create",
+        "Create a cluster, or bring it to what its file says now.",
+        "Clusters",
+        remote=True,
     ),
-    Verb("delete", "kubexm.cli.delete", "Delete a cluster and give its hosts back as they were.", "Clusters"),
-    Verb("preflight", "kubexm.cli.preflight", "Check that the hosts can carry the cluster; change nothing.", "Hosts"),
-    Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts"),
+    Verb(
+        "verify",
+        "kubexm.cli.verify",
+        "Prove that a cluster works: nodes, pods, names, services, volumes.",
+        "Clusters",
+        remote=True,
+    ),
+    Verb(
+        "delete", "kubexm.cli.delete", "Delete a cluster and give its hosts back as they were.", "Clusters", remote=True
+    ),
+    Verb(
+        "preflight",
+        "kubexm.cli.preflight",
+        "Check that the hosts can carry the cluster; change nothing.",
+        "Hosts",
+        remote=True,
+    ),
+    Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts", remote=True),
     Verb("exec", "kubexm.cli.fleet", "Run a command on many hosts at once.", "Hosts"),
-    Verb("kubeconfig", "kubexm.cli.kubeconfig", "Print the cluster's kubeconfig, or merge it into yours.", "Clusters"),
-    Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs"),
-    Verb("apply", "kubexm.cli.apply", "Carry out a saved plan, exactly as reviewed.", "Plans and runs"),
-    Verb("runs", "kubexm.cli.runs", "List, show, draw, resume and cancel runs.", "Plans and runs"),
+    Verb(
+        "kubeconfig",
+        "kubexm.cli.kubeconfig",
+        "Print the cluster's kubeconfig, or merge it into yours.",
+        "Clusters",
+        remote=True,
+    ),
+    Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs", remote=True),
+    Verb("apply", "kubexm.cli.apply", "Carry out a saved plan, exactly as reviewed.", "Plans and runs", remote=True),
+    Verb("runs", "kubexm.cli.runs", "List, show, draw, resume and cancel runs.", "Plans and runs", remote=True),
     Verb("serve", "kubexm.cli.serve", "Serve REST, tasks and a store; tokens and keys of a server.", "Server"),
     Verb("audit", "kubexm.cli.audit", "Check what was written down of who did what.", "Server"),
-    Verb("config", "kubexm.cli.config", "Write, check and describe cluster.yaml.", "Before you start"),
+    Verb("config", "kubexm.cli.config", "Write, check and describe cluster.yaml.", "Before you start", remote=True),
     Verb("bundle", "kubexm.cli.bundle", "Make, check and push bundles for hosts without internet.", "Before you start"),
     Verb(
         "lab",

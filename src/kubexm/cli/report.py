@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,7 +13,10 @@ from kubexm.cli.exits import ExitCode
 from kubexm.cli.style import paint
 from kubexm.errors import HostError, KubexmError
 
-__all__ = ["report", "report_error", "warn"]
+if TYPE_CHECKING:
+    from kubexm.config import Problem
+
+__all__ = ["report", "report_error", "show_problems", "warn"]
 
 
 def report(error: BaseException, *, debug: bool = False) -> ExitCode:
@@ -31,12 +36,32 @@ def report(error: BaseException, *, debug: bool = False) -> ExitCode:
 
 def report_error(error: KubexmError) -> None:
     """Writes what went wrong, and what to do next."""
+    problems = getattr(error, "problems", None)
+    if isinstance(problems, tuple):  # ConfigErrors, known by what it holds: importing it costs more than all of this
+        show_problems(problems)
+        return
     message = error.message
     if isinstance(error, HostError) and error.host and error.host not in message:
         message = f"{error.host}: {message}"
     _write("error", message)
     if error.hint:
         _hint(error.hint)
+
+
+def show_problems(problems: Iterable[Problem]) -> None:
+    """Writes what is wrong with a file, as compilers do: each at its place, and how many there are."""
+    errors = warnings = 0
+    for problem in problems:
+        first, *rest = problem.render().split("\n")
+        place, _, message = first.partition(f"{problem.severity}: ")
+        colour = "red" if problem.severity == "error" else "yellow"
+        errors, warnings = errors + (colour == "red"), warnings + (colour == "yellow")
+        mark = paint(f"{problem.severity}: ", colour, stream=sys.stderr)
+        typer.echo("\n".join([place + mark + paint(message, "bold", stream=sys.stderr), *rest]), err=True)
+    counts = [f"{errors} {'error' if errors == 1 else 'errors'}"] if errors else []
+    counts += [f"{warnings} {'warning' if warnings == 1 else 'warnings'}"] if warnings else []
+    if counts:
+        typer.echo(", ".join(counts), err=True)
 
 
 def warn(message: str, hint: str = "") -> None:

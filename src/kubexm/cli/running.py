@@ -23,6 +23,7 @@ from kubexm.cli.settings import Settings
 from kubexm.cli.style import paint
 
 if TYPE_CHECKING:
+    from kubexm.cli.remote.service import RemoteService
     from kubexm.engine import Cancellation
     from kubexm.events import Observer
     from kubexm.plan import GraphExecutionResult
@@ -43,23 +44,33 @@ class Watch:
     cancellation: Cancellation
 
 
-def service_of(ctx: typer.Context, *, parallel: int | None = None, ignore_errors: bool = False) -> ClusterService:
-    """The one way to run anything, set up as the command line says."""
+def service_of(
+    ctx: typer.Context, *, parallel: int | None = None, ignore_errors: bool = False
+) -> ClusterService | RemoteService:
+    """The one way to run anything, set up as the command line says: here, or on the server it names."""
     from kubexm.cli.terminal import ask_secret
     from kubexm.service import ClusterService, ServiceOptions
 
     settings = ctx.ensure_object(Settings)
     settings.apply()
-    return ClusterService(
-        ServiceOptions(
-            accept_new_host_keys=settings.accept_new_host_keys,
-            ask=lambda what: ask_secret(what).reveal(),
-            logger=logging.getLogger("kubexm"),
-            parallel=parallel,
-            ignore_errors=ignore_errors or None,
-            work_dir=None if settings.work_dir is None else str(settings.work_dir.absolute()),
-        )
+    options = ServiceOptions(
+        accept_new_host_keys=settings.accept_new_host_keys,
+        ask=lambda what: ask_secret(what).reveal(),
+        logger=logging.getLogger("kubexm"),
+        parallel=parallel,
+        ignore_errors=ignore_errors or None,
+        work_dir=None if settings.work_dir is None else str(settings.work_dir.absolute()),
     )
+    if not settings.server:
+        return ClusterService(options)
+    from kubexm.cli.remote.address import address_of
+    from kubexm.cli.remote.service import RemoteService
+
+    if settings.token:
+        from kubexm.cli.report import warn
+
+        warn("everybody on this machine can see a token on the command line", "use --token-file or KUBEXM_TOKEN")
+    return RemoteService(address_of(settings), options)
 
 
 def carry_out(work: Coroutine[Any, Any, T]) -> T:
@@ -105,7 +116,7 @@ def run_pipeline(
 
 def run_and_show(
     ctx: typer.Context,
-    service: ClusterService,
+    service: ClusterService | RemoteService,
     start: _Start,
     *,
     output: Streamed = Streamed.TEXT,
@@ -122,10 +133,25 @@ def run_and_show(
     finally:
         display.close()
     code = ExitCode.of_result(result)
-    files = service.run_files(result.run, file)
-    resume = _resume(result.run, settings, file) if files.request().changes else ""
-    display.show_result(result, files.logs, code=code, resume=resume, verbose=settings.verbose)
+    logs, resume = _left_behind(service, result.run, settings, file)
+    display.show_result(result, logs, code=code, resume=resume, verbose=settings.verbose)
     raise typer.Exit(code)
+
+
+def _left_behind(
+    service: ClusterService | RemoteService, run: str, settings: Settings, file: Path | None
+) -> tuple[Path | None, str]:
+    """Where the logs of a run are, if that is on this machine, and the command that goes on with it, if one does."""
+    from kubexm.service import ClusterService
+
+    if isinstance(service, ClusterService):
+        files = service.run_files(run, file)
+        return files.logs, _resume(run, settings, file) if files.request().changes else ""
+    from kubexm.cli.remote.runs import asked
+
+    task = asked(service, lambda asking: asking.get(f"tasks/{run}"))
+    words = ("kubexm", *service.address.words, "runs", "resume", run)
+    return None, shlex.join(words) if task["resumable"] and task["changes"] else ""
 
 
 async def _watched(start: _Start, display: _Display) -> GraphExecutionResult:
@@ -168,7 +194,9 @@ class _Display:
     close: Callable[[], None]
     as_json: bool
 
-    def show_result(self, result: GraphExecutionResult, logs: Path, *, code: int, resume: str, verbose: int) -> None:
+    def show_result(
+        self, result: GraphExecutionResult, logs: Path | None, *, code: int, resume: str, verbose: int
+    ) -> None:
         from kubexm.cli.display.summary import result_data, summary_lines
 
         if self.as_json:

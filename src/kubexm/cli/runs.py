@@ -14,11 +14,11 @@ from kubexm.cli.output import Boxes, Drawn, Shown, Streamed, Times, show_data, s
 from kubexm.cli.style import paint
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Iterable
 
-    from kubexm.cli.running import Watch
-    from kubexm.plan import ExecutionGraph, GraphExecutionResult, NodeResult
-    from kubexm.service import ClusterService, RunFiles, RunInfo
+    from kubexm.cli.run_views import RunView
+    from kubexm.plan import ExecutionGraph, NodeResult
+    from kubexm.service import RunInfo
     from kubexm.store import StepLog
 
 __all__ = ["app"]
@@ -54,7 +54,9 @@ def list_(
     output: Output = Shown.TABLE,
 ) -> None:
     """List runs, the latest first."""
-    found = _service(ctx).runs(file)[::-1][:most]
+    from kubexm.cli.run_views import runs_of
+
+    found = runs_of(ctx).latest(file, most)
     if output is not Shown.TABLE:
         show_data([_data(run) for run in found], output)
     elif found:
@@ -66,9 +68,8 @@ def list_(
 @app.command()
 def show(ctx: typer.Context, run: Run, file: File = None, output: Output = Shown.TABLE) -> None:
     """Show one run: how it ended, what it changed, what went wrong."""
-    service = _service(ctx)
-    files = _find(service, run, file)
-    info, logs = files.info(), files.step_logs()
+    found = _find(ctx, run, file)
+    info, logs = found.info(), found.step_logs()
     if output is not Shown.TABLE:
         show_data({**_data(info), "steps": [_log_data(log) for log in logs]}, output)
         return
@@ -82,7 +83,7 @@ def show(ctx: typer.Context, run: Run, file: File = None, output: Output = Shown
         ("started", moment(info.started)),
         ("ended", moment(info.ended)),
         ("units", _units(info)),
-        ("kept in", str(info.path)),
+        ("kept in", found.place),
     ]
     for name, value in rows:
         typer.echo(f"{name:<9} {value}")
@@ -104,9 +105,9 @@ def graph(
     """Draw a run: how each step ended, and how long it took. Also while it runs."""
     from kubexm.plan.render import Collapse, PlanFormat, render
 
-    files = _find(_service(ctx), run, file)
-    info, plan = files.info(), files.graph()
-    results = _results(plan, files.step_logs())
+    found = _find(ctx, run, file)
+    info, plan = found.info(), found.graph()
+    results = _results(plan, found.step_logs())
     level = None if collapse is None else Collapse(collapse)
     sys.stdout.write(render(plan, PlanFormat(output), collapse=level, results=results, outcome=_outcome(info)))
 
@@ -125,13 +126,13 @@ def timeline(
 
     from kubexm.plan.render import timeline_to_html, timeline_to_text, timeline_to_trace
 
-    files = _find(_service(ctx), run, file)
-    found = files.timeline()
+    view = _find(ctx, run, file)
+    found = view.timeline()
     match output:
         case Times.TEXT:
             typer.echo(timeline_to_text(found))
         case Times.HTML:
-            typer.echo(timeline_to_html(found, title=f"{found.name}, run {files.path.name}"), nl=False)
+            typer.echo(timeline_to_html(found, title=f"{found.name}, run {view.id}"), nl=False)
         case Times.TRACE:
             typer.echo(json.dumps(timeline_to_trace(found)))
 
@@ -148,18 +149,10 @@ def logs(
     output: Annotated[Streamed, typer.Option("--output", "-o", help="text, or json: one step a line.")] = Streamed.TEXT,
 ) -> None:
     """Show what steps printed. Of all of them, or of one node, task, module or host; whole."""
-    from kubexm.store import JournalReader, step_logs
-
-    files = _find(_service(ctx), run, file)
-    journal = JournalReader(files.journal)
-    while True:
-        over = not follow or files.process() is None
-        for log in step_logs(journal.more()):
-            if _wanted(log, node, host, failed=failed):
-                _show_log(files, log, output)
-        if over:
-            return
-        time.sleep(0.3)  # the journal is a file: there is nothing to wait on but its growth
+    found = _find(ctx, run, file)
+    for log in found.ended(follow=follow):
+        if _wanted(log, node, host, failed=failed):
+            _show_log(found, log, output)
 
 
 @app.command()
@@ -176,48 +169,24 @@ def resume(
     ] = Streamed.TEXT,
 ) -> None:
     """Go on with a run that failed, was stopped or was killed. Nothing that is done is done again."""
-    from kubexm.cli.running import run_and_show
+    from kubexm.cli.running import run_and_show, service_of
 
-    service = _service(ctx)
-    files = _find(service, run, file)
-
-    def start(watch: Watch) -> Awaitable[GraphExecutionResult]:
-        return service.resume(
-            files.path, file=file, observers=watch.observers, cancellation=watch.cancellation, rollback=rollback
-        )
-
-    run_and_show(ctx, service, start, output=output, file=file)
+    found = _find(ctx, run, file)
+    run_and_show(ctx, service_of(ctx), lambda watch: found.resume(watch, rollback=rollback), output=output, file=file)
 
 
 @app.command()
 def cancel(ctx: typer.Context, run: Run, file: File = None) -> None:
     """Ask a run to stop. Once: it finishes what runs and starts nothing; again: it stops now."""
-    files = _find(_service(ctx), run, file)
-    files.cancel()
-    typer.echo(f"{files.path.name} was asked to stop.")
+    found = _find(ctx, run, file)
+    found.cancel()
+    typer.echo(f"{found.id} was asked to stop.")
 
 
-def _service(ctx: typer.Context) -> ClusterService:
-    from kubexm.cli.running import service_of
+def _find(ctx: typer.Context, run: str, file: Path | None) -> RunView:
+    from kubexm.cli.run_views import runs_of
 
-    return service_of(ctx)
-
-
-def _find(service: ClusterService, run: str, file: Path | None) -> RunFiles:
-    """The run of this id, of the only id that starts so, or the last one."""
-    from kubexm.errors import UsageError
-
-    found = {files.path.name: files for files in service.all_runs(file)}
-    if run == "last" and found:
-        return found[max(found)]  # ids sort by time
-    names = [run] if run in found else [name for name in found if name.startswith(run)]
-    if len(names) == 1:
-        return found[names[0]]
-    if names:
-        raise UsageError(f"several runs start with {run!r}", hint=f"say which: {', '.join(names)}")
-    raise UsageError(
-        f"there is no run {run!r} here", hint="`kubexm runs list` shows them; --work-dir or -f says where to look"
-    )
+    return runs_of(ctx).find(run, file)
 
 
 def _row(run: RunInfo) -> list[str]:
@@ -243,7 +212,8 @@ def _results(plan: ExecutionGraph, logs: Iterable[StepLog]) -> dict[str, NodeRes
     for log in logs:
         ended = HostResult(host=log.host, state=State(log.state), started=log.started, ended=log.ended)
         hosts.setdefault(log.node, {})[log.host] = ended
-    return {name: NodeResult(name, plan.nodes[name].step.describe(), each) for name, each in hosts.items()}
+    steps = {name: node.step.describe() for name, node in plan.nodes.items()}
+    return {name: NodeResult(name, steps[name], each) for name, each in hosts.items() if name in steps}
 
 
 def _units(run: RunInfo) -> str:
@@ -262,7 +232,7 @@ def _data(run: RunInfo) -> dict[str, Any]:
         "ended": run.ended,
         "units": run.units,
         "states": dict(run.states),
-        "path": str(run.path),
+        **({"path": str(run.path)} if run.path is not None else {}),
     }
 
 
@@ -293,10 +263,10 @@ def _wanted(log: StepLog, node: str, host: str, *, failed: bool) -> bool:
     return (not host or log.host == host) and (not node or log.node == node or log.node.startswith(f"{node}."))
 
 
-def _show_log(files: RunFiles, log: StepLog, output: Streamed) -> None:
+def _show_log(run: RunView, log: StepLog, output: Streamed) -> None:
     import json
 
-    text = files.log_text(log.node, log.host)
+    text = run.log_text(log.node, log.host)
     if output is Streamed.JSON:
         typer.echo(json.dumps({**_log_data(log), "log": text}, ensure_ascii=False))
         return

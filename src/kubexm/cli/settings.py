@@ -24,6 +24,14 @@ class Settings:
     verbose: int = 0
     work_dir: Path | None = None
     accept_new_host_keys: bool = False
+    server: str = ""
+    """The server that does the work; empty for this machine."""
+    server_given: bool = False
+    """True if it was named on this command line, not by the environment."""
+    token: str = ""
+    token_file: Path | None = None
+    server_ca: Path | None = None
+    server_fingerprint: str = ""
 
     def apply(self) -> None:
         """Sets up logging accordingly."""
@@ -81,6 +89,38 @@ def _accept_new_host_keys(ctx: typer.Context, value: bool) -> None:
     _settings(ctx).accept_new_host_keys |= value
 
 
+def _server(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> None:
+    if value:
+        settings, given = _settings(ctx), _on_the_line(ctx, param)
+        if given or not settings.server_given:
+            settings.server, settings.server_given = value, given
+
+
+def _token(ctx: typer.Context, value: str | None) -> None:
+    if value:
+        _settings(ctx).token = value
+
+
+def _token_file(ctx: typer.Context, param: typer.CallbackParam, value: Path | None) -> None:
+    if value is not None and (_on_the_line(ctx, param) or _settings(ctx).token_file is None):
+        _settings(ctx).token_file = value
+
+
+def _server_ca(ctx: typer.Context, param: typer.CallbackParam, value: Path | None) -> None:
+    if value is not None and (_on_the_line(ctx, param) or _settings(ctx).server_ca is None):
+        _settings(ctx).server_ca = value
+
+
+def _server_fingerprint(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> None:
+    if value and (_on_the_line(ctx, param) or not _settings(ctx).server_fingerprint):
+        _settings(ctx).server_fingerprint = value
+
+
+def _on_the_line(ctx: typer.Context, param: typer.CallbackParam) -> bool:
+    source = ctx.get_parameter_source(param.name or "")
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def _settings(ctx: typer.Context) -> Settings:
     found = ctx.ensure_object(Settings)
     assert isinstance(found, Settings)
@@ -128,17 +168,81 @@ def global_options(
             help="Record the keys of hosts seen for the first time. A changed key is refused all the same.",
         ),
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="URL",
+            envvar="KUBEXM_SERVER",
+            show_envvar=False,
+            callback=_server,
+            expose_value=False,
+            help="Let a kubexm server do it (also: KUBEXM_SERVER).",
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="TOKEN",
+            callback=_token,
+            expose_value=False,
+            help="The token for it. Others on this machine can see it here: better are KUBEXM_TOKEN and --token-file.",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            envvar="KUBEXM_TOKEN_FILE",
+            show_envvar=False,
+            callback=_token_file,
+            expose_value=False,
+            help="A file of mode 0600 that holds the token (also: KUBEXM_TOKEN_FILE).",
+        ),
+    ] = None,
+    server_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--server-ca",
+            metavar="FILE",
+            envvar="KUBEXM_SERVER_CA",
+            show_envvar=False,
+            callback=_server_ca,
+            expose_value=False,
+            help="Certificate of the CA that signed the server's (also: KUBEXM_SERVER_CA).",
+        ),
+    ] = None,
+    server_fingerprint: Annotated[
+        str | None,
+        typer.Option(
+            "--server-fingerprint",
+            metavar="SHA256",
+            envvar="KUBEXM_SERVER_FINGERPRINT",
+            show_envvar=False,
+            callback=_server_fingerprint,
+            expose_value=False,
+            help="Fingerprint of the server's own certificate (also: KUBEXM_SERVER_FINGERPRINT).",
+        ),
+    ] = None,
 ) -> None:
     """Carries the options; their callbacks keep what was said."""
 
 
-def with_global_options(command: Any) -> None:
-    """Lets a command, and those below it, take the global options too, unless it has some of that name itself."""
+_OF_SERVERS = frozenset({"--server", "--token", "--token-file", "--server-ca", "--server-fingerprint"})
+
+
+def with_global_options(command: Any, *, remote: bool = True) -> None:
+    """Lets a command, and those below it, take the global options too, unless it has some of that name itself; those
+    about a server only if a server can do it."""
     carrier = typer.Typer(add_completion=False)
     carrier.command()(global_options)
     for leaf in _leaves(command):
         taken = {name for param in leaf.params for name in (*param.opts, *param.secondary_opts)}
         for option in typer.main.get_command(carrier).params:
+            if not remote and not _OF_SERVERS.isdisjoint(option.opts):
+                continue
             if taken.isdisjoint((*option.opts, *option.secondary_opts)):
                 option.hidden = True  # type: ignore[attr-defined]  # an option, not an argument
                 leaf.params.append(option)

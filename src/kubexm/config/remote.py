@@ -22,7 +22,7 @@ from kubexm.config.load import Loaded
 from kubexm.errors import ConfigError
 from kubexm.redact import Secret
 
-__all__ = ["FILE_NAME", "References", "references", "refused", "with_stored"]
+__all__ = ["FILE_NAME", "References", "references", "refused", "walk", "with_stored"]
 
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _UPLOAD = "upload it, and write its name alone, such as `id_ed25519`"
@@ -38,7 +38,7 @@ class References:
 
 def references(cluster: Cluster) -> References:
     """The stored secrets and uploaded files a cluster names."""
-    found = list(_walk(cluster, ()))
+    found = list(walk(cluster, ()))
     secrets = {value.name for _, value, _ in found if isinstance(value, StoredSecret)}
     files = {value for _, value, path in found if path and isinstance(value, str) and value}
     return References(frozenset(secrets), frozenset(name for name in files if FILE_NAME.fullmatch(name)))
@@ -46,7 +46,7 @@ def references(cluster: Cluster) -> References:
 
 def refused(cluster: Cluster) -> Iterator[Finding]:
     """Everything in the file that would reach into the machine that carries it out."""
-    for place, value, is_path in _walk(cluster, ()):
+    for place, value, is_path in walk(cluster, ()):
         if isinstance(value, SecretSource):
             yield from _secret(place, value)
         elif is_path and value and place[-1] == "workDir":
@@ -127,20 +127,20 @@ def with_stored(loaded: Loaded, stored: Mapping[str, Secret]) -> Loaded:
 _Found = tuple[Path, Any, bool]
 
 
-def _walk(value: Any, place: Path, is_path: bool = False) -> Iterator[_Found]:
+def walk(value: Any, place: Path, is_path: bool = False) -> Iterator[_Found]:
     """Every secret and text with its place, and whether it is a path on the machine kubexm runs on. No defaults."""
     match value:
         case Model():
             for name, info in type(value).model_fields.items():
                 inner = getattr(value, name)
                 if inner != info.default:
-                    yield from _walk(inner, (*place, str(info.alias)), _is_path(info))
+                    yield from walk(inner, (*place, str(info.alias)), _is_path(info))
         case tuple():
             for index, part in enumerate(value):
-                yield from _walk(part, (*place, index), is_path)
+                yield from walk(part, (*place, index), is_path)
         case dict():
             for key, part in value.items():
-                yield from _walk(part, (*place, str(key)), is_path)
+                yield from walk(part, (*place, str(key)), is_path)
         case SecretSource() | str():
             yield place, value, is_path
 

@@ -172,7 +172,8 @@ class _Run:
         for host, first in (*state.lost.items(), *state.unreached.items()):
             if host not in self._lost_told:
                 self._lost_told.add(host)
-                self._recorder.emit(EventKind.HOST_LOST, host=layout.hosts[host], data={"reason": self._why(first)})
+                data = {"reason": self._why(first)} | ({"unreached": True} if host in state.unreached else {})
+                self._recorder.emit(EventKind.HOST_LOST, host=layout.hosts[host], data=data)
         ended, state.ended = state.ended, []
         for unit in ended:
             node = layout.nodes[layout.unit_node[unit]]

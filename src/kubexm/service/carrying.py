@@ -166,6 +166,8 @@ class Carrier:
             rollback=wanted.rollback,
             offline=wanted.offline,
             accept_new_host_keys=wanted.accept_new_host_keys,
+            parallel=wanted.parallel,
+            ignore_errors=wanted.ignore_errors,
             plan=plan,
             out=str(scratch / "out"),
             secrets=await self._store.vault.open_secrets(task.cluster),

@@ -235,10 +235,11 @@ class ClusterService:
 
     # Runs
 
-    def runs(self, file: Path | None = None) -> list[RunInfo]:
-        """Every run of a cluster, or of all clusters of the work directory, oldest first."""
+    def runs(self, file: Path | None = None, *, most: int | None = None) -> list[RunInfo]:
+        """Every run of a cluster, or of all clusters of the work directory, oldest first; at most so many, the last."""
         found = []
-        for files in self.all_runs(file):
+        everything = sorted(self.all_runs(file), key=lambda files: files.path.name)  # names begin with the time
+        for files in everything[-most:] if most is not None else everything:
             try:
                 found.append(files.info())
             except JournalError as error:  # one that cannot be read does not hide the others

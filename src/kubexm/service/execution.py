@@ -99,6 +99,7 @@ class Execution:
         finally:
             await journal.close()
             _write_timeline(ctx, files, graph)
+            _write_summary(ctx, files)
 
     def _show_plan(self, ctx: Context, graph: ExecutionGraph) -> None:
         for observer in self.observers:
@@ -114,6 +115,13 @@ def _write_timeline(ctx: Context, files: RunFiles, graph: ExecutionGraph) -> Non
         files.write_timeline(graph)
     except KubexmError as error:  # a full disk here must not spoil a run that is over
         ctx.logger.warning("the timeline of this run is not written: %s", error.message)
+
+
+def _write_summary(ctx: Context, files: RunFiles) -> None:
+    try:
+        files.write_summary()
+    except (KubexmError, OSError) as error:  # lists read the journal instead
+        ctx.logger.warning("the summary of this run is not written: %s", error)
 
 
 async def _tidy_hosts(ctx: Context, receipts: str, run: str) -> None:

@@ -32,6 +32,7 @@ class Job:
     offline: bool = False
     accept_new_host_keys: bool = False
     parallel: int | None = None
+    ignore_errors: bool = False
     plan: str = ""
     """The saved plan to carry out."""
     out: str = ""

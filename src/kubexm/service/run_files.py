@@ -17,6 +17,7 @@ from kubexm import __version__
 from kubexm.errors import GraphError, JournalError, KubexmError, UsageError
 from kubexm.events import Event, EventKind
 from kubexm.plan import ExecutionGraph, RunStatus, Span, Timeline, timeline_of
+from kubexm.plan.told import graph_as_known, graph_of_events
 from kubexm.store import StepLog, read_journal, step_logs
 
 __all__ = ["RunFiles", "RunInfo", "RunRequest"]
@@ -51,7 +52,8 @@ class RunInfo:
     states: Mapping[str, int]
     units: int
     dry_run: bool
-    path: Path
+    path: Path | None
+    """None for one that is not on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,26 @@ class RunFiles:
         except GraphError as error:
             raise JournalError(f"{self.path / 'graph.json'}: {error.message}", hint=error.hint or _NEW) from error
 
+    def known_graph(self) -> ExecutionGraph:
+        """The graph as far as this code knows it, for showing: older code made other steps."""
+        try:
+            return graph_as_known(self._read("graph.json"))
+        except (GraphError, JournalError):
+            return graph_of_events(self.request().pipeline, self.events())
+
     def info(self) -> RunInfo:
-        """The run as lists show it."""
+        """The run as lists show it: from its summary if it is over, else from its journal."""
         request = self.request()
+        told = self._summary()
+        if told is not None:
+            return RunInfo(
+                id=request.id,
+                cluster=request.cluster,
+                pipeline=request.pipeline,
+                dry_run=request.dry_run,
+                path=self.path,
+                **told,
+            )
         events = self.events()
         ends = [event for event in events if event.kind is EventKind.RUN_ENDED]
         begins = [event for event in events if event.kind in (EventKind.RUN_STARTED, EventKind.RUN_RESUMED)]
@@ -143,6 +162,23 @@ class RunFiles:
             dry_run=request.dry_run,
             path=self.path,
         )
+
+    def write_summary(self) -> None:
+        """Writes down how the run ended, so that lists need not read its journal."""
+        size, found = self.journal.stat().st_size, self.info()
+        data = {name: getattr(found, name) for name in _SUMMARY}
+        if found.status != "running":
+            self._write("summary.json", json.dumps({"journal": size, **data, "states": dict(found.states)}))
+
+    def _summary(self) -> dict[str, Any] | None:
+        """What was written down at the end, if the journal has not grown since."""
+        try:
+            data = self._read("summary.json")
+            if data.pop("journal") == self.journal.stat().st_size and data.keys() == _SUMMARY:
+                return dict(data)
+        except (JournalError, OSError, KeyError, AttributeError):
+            pass
+        return None
 
     def events(self) -> list[Event]:
         """All events so far."""
@@ -222,6 +258,7 @@ class RunFiles:
             ) from error
 
 
+_SUMMARY = {"status", "started", "ended", "states", "units"}
 _NEW = "the run cannot be resumed; starting anew is always safe"
 
 

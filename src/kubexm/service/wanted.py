@@ -46,6 +46,8 @@ class Wanted:
     rollback: bool = False
     offline: bool = False
     accept_new_host_keys: bool = False
+    parallel: int | None = None
+    ignore_errors: bool = False
     plan: str = ""
 
     @property
@@ -67,7 +69,7 @@ class Wanted:
 
     def to_request(self) -> dict[str, Any]:
         """What is kept of it with the task."""
-        names = ("options", "only", "skip", "rollback", "offline", "accept_new_host_keys")
+        names = ("options", "only", "skip", "rollback", "offline", "accept_new_host_keys", "parallel", "ignore_errors")
         return {name: value for name in names if (value := getattr(self, name))}
 
     @classmethod

@@ -68,6 +68,7 @@ async def _carry_out(job: Job, stop: _Stop) -> Outcome:
             accept_new_host_keys=job.accept_new_host_keys,
             logger=logging.getLogger("kubexm"),
             parallel=job.parallel,
+            ignore_errors=job.ignore_errors or None,
             work_dir=job.work_dir,
             stored=job.secrets,
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import PurePosixPath
 
 from kubexm.cli.main import main
 from kubexm.pipeline import PIPELINES, Pipeline, failure_policy
 from kubexm.plan import ExecutionGraph
 from kubexm.runtime import PipelineContext
+from kubexm.service import tasks
 from kubexm.step import CommandRun, FilePresent, resources
 from kubexm.task import FragmentBuilder
 
@@ -38,6 +40,35 @@ class WorkPipeline(Pipeline):
         return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names, policy=failure_policy(ctx))
 
 
+class CreatePipeline(WorkPipeline):
+    """The same, for what `create` is on a server and here."""
+
+    name = "create"
+
+
+class DeletePipeline(WorkPipeline):
+    """The same, by another name."""
+
+    name = "delete"
+
+    def __init__(self, *, keep_data: bool = False, keep_runtime: bool = False) -> None:
+        pass
+
+
+PLACES = {
+    "work": "tests.integration.cli.work_pipeline:WorkPipeline",
+    "create": "tests.integration.cli.work_pipeline:CreatePipeline",
+    "delete": "tests.integration.cli.work_pipeline:DeletePipeline",
+}
+
+
 if __name__ == "__main__":
-    PIPELINES["work"] = "tests.integration.cli.work_pipeline:WorkPipeline"
-    main(sys.argv[1:])
+    PIPELINES.update(PLACES)
+    if sys.argv[1:] == ["worker"]:
+        from kubexm.service.worker import main as work
+
+        work()
+    else:
+        worker = (sys.executable, "-m", "tests.integration.cli.work_pipeline", "worker")
+        tasks.TaskOptions = partial(tasks.TaskOptions, worker=worker)  # type: ignore[assignment,misc]
+        main(sys.argv[1:])

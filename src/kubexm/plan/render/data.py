@@ -49,5 +49,6 @@ def _node(node: ExecutionNode) -> dict[str, Any]:
         "retries": node.retry.times,
         "timeout": node.timeout,
         "max_parallel": node.max_parallel,
+        "weight": node.weight,
         "excluded": node.excluded or None,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -18,6 +19,8 @@ class _RunIn(In):
     skip: list[Selector] = Field(default=[], max_length=200, description="Not these nodes, tasks or modules.")
     rollback: bool = Field(default=False, description="After a failure, undo what this run changed.")
     accept_new_host_keys: bool = Field(default=False, description="Record keys of hosts seen for the first time.")
+    parallel: int | None = Field(default=None, ge=1, le=10_000, description="How many steps may run at once.")
+    ignore_errors: bool = Field(default=False, description="Report failures, and go on with all that can go on.")
 
     def wanted(self, cluster: str, action: Action, pipeline: str, **options: Any) -> Wanted:
         """What this asks the service for."""
@@ -31,6 +34,8 @@ class _RunIn(In):
             skip=tuple(self.skip),
             rollback=self.rollback,
             accept_new_host_keys=self.accept_new_host_keys,
+            parallel=self.parallel,
+            ignore_errors=self.ignore_errors,
         )
 
 
@@ -40,6 +45,13 @@ class CreateIn(_RunIn):
 
 class VerifyIn(_RunIn):
     """Prove that the cluster works."""
+
+    probe: bool = Field(default=True, description="Also try it with pods that are removed afterwards.")
+
+    def wanted(self, cluster: str, action: Action, pipeline: str, **options: Any) -> Wanted:
+        """What this asks the service for."""
+        made = super().wanted(cluster, action, pipeline, **options)
+        return made if self.probe else replace(made, options={**made.options, "probe": False})
 
 
 class RunIn(_RunIn):

@@ -1,0 +1,126 @@
+"""Requests to a server: who asks, what is done if nobody answers, and errors in the words of the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import orjson
+
+from kubexm import __version__
+from kubexm.cli.remote.address import ServerAddress
+from kubexm.cli.remote.errors import of_problem
+from kubexm.errors import KubexmError
+
+__all__ = ["Asking", "ServerGone"]
+
+_TRIES = 4
+_PATIENCE = httpx.Timeout(30.0, connect=10.0)
+_SILENCE = 50.0  # a server says that it is there more often than that
+_AGAIN = frozenset({429, 502, 503, 504})
+
+
+class ServerGone(KubexmError):
+    """The server cannot be reached, or the line to it broke."""
+
+
+class Asking:
+    """One server, asked with one token. Between `async with`."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        self.address = address
+        self._client = httpx.AsyncClient(
+            base_url=f"{address.url}/api/v1/",
+            headers={"Authorization": f"Bearer {address.token.reveal()}", "User-Agent": f"kubexm/{__version__}"},
+            verify=address.trust if address.trust is not None else False,
+            timeout=_PATIENCE,
+            trust_env=address.trust is not None,  # nothing stands between this machine and itself
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def get(self, path: str, **params: Any) -> Any:
+        """What a GET answers, as data."""
+        return (await self.send("GET", path, params=params)).json()
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        """What a POST answers. Asked again after a broken line it is done once."""
+        return (await self.send("POST", path, json={} if body is None else body)).json()
+
+    async def put(self, path: str, body: Any) -> None:
+        """Puts data, or bytes, there."""
+        if isinstance(body, bytes):
+            await self.send("PUT", path, content=body, headers={"Content-Type": "application/octet-stream"})
+        else:
+            await self.send("PUT", path, json=body)
+
+    async def send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """The answer to a request, which is made again if nobody answered; errors are those of the command line."""
+        headers = dict(request.pop("headers", {}))
+        if method == "POST":
+            headers["Idempotency-Key"] = str(uuid.uuid4())
+        delay, last = 0.3, ""
+        for number in range(_TRIES):
+            if number:
+                await asyncio.sleep(delay)
+                delay *= 3
+            try:
+                answer = await self._client.request(method, path, headers=headers, **request)
+            except httpx.TransportError as error:
+                last = str(error) or type(error).__name__
+                continue
+            if answer.status_code not in _AGAIN or number == _TRIES - 1:
+                return _checked(answer)
+        raise ServerGone(f"{self.address.url} does not answer: {last}", hint="does `kubexm serve` run there?")
+
+    async def stream(self, path: str, after: int) -> AsyncGenerator[tuple[str, Any]]:
+        """Server-sent events behind a number, as kind and data; ServerGone if the line breaks before the end."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
+        timeout = httpx.Timeout(_SILENCE, connect=10.0)
+        try:
+            async with self._client.stream("GET", path, headers=headers, timeout=timeout) as answer:
+                if answer.status_code in _AGAIN:
+                    raise ServerGone(f"the server answered with {answer.status_code}")
+                if answer.status_code != 200:
+                    await answer.aread()
+                    _checked(answer)
+                    return
+                async for told in _events(answer):
+                    yield told
+        except httpx.TransportError as error:
+            raise ServerGone(str(error) or type(error).__name__) from error
+
+
+async def _events(answer: httpx.Response) -> AsyncGenerator[tuple[str, Any]]:
+    kind = "message"
+    lines: list[str] = []
+    async for line in answer.aiter_lines():
+        name, _, value = line.partition(":")
+        if not line:
+            if lines:
+                yield kind, orjson.loads("\n".join(lines))
+            kind, lines = "message", []
+        elif name == "event":
+            kind = value.removeprefix(" ")
+        elif name == "data":
+            lines.append(value.removeprefix(" "))
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.status_code < 400:
+        return answer
+    try:
+        document = answer.json()
+    except ValueError:
+        document = {}
+    raise of_problem(answer.status_code, document if isinstance(document, dict) else {})
