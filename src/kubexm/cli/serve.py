@@ -95,6 +95,7 @@ async def _serve(
     from kubexm.rest.state import Server, ServerSettings
     from kubexm.service.registry import Registry
     from kubexm.service.tasks import TaskOptions, TaskService
+    from kubexm.web import page
 
     store = await opened(places, database)
     try:
@@ -111,7 +112,11 @@ async def _serve(
                 settings=ServerSettings(secure=listening.certificate is not None),
             )
             first = await _first_token(store)
-            await serve(create_app(server), listening, ready=lambda: _greet(server, listening, first, self_signed))
+            await serve(
+                create_app(server, site=page()),
+                listening,
+                ready=lambda: _greet(server, listening, first, self_signed),
+            )
         finally:
             listening.socket.close()
     finally:

@@ -104,8 +104,8 @@ def _name(kind: type) -> str:
 def _named(name: str) -> type:
     module_name, _, qualified = name.partition(":")
     module = sys.modules.get(module_name)
-    if module is None and module_name.startswith("kubexm.") and "__" not in module_name:
-        try:
+    if module_name.startswith("kubexm.") and "__" not in module_name:
+        try:  # also if it is known: another thread may be half way through importing it
             module = importlib.import_module(module_name)
         except ImportError:
             module = None

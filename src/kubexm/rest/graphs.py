@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from kubexm.errors import NotFoundError
@@ -23,30 +23,37 @@ async def graph_of(server: Server, task: Task) -> ExecutionGraph:
     """The graph of a task's run; NotFoundError as long as there is none."""
     if not task.graph:
         raise NotFoundError(f"task {task.id} has no graph", hint="it appears when planning is done")
-    if (known := server.graphs.get(task.graph)) is not None:
-        return known
-    text = await server.store.runs.graph(task.graph)
-    return await _kept(server, task.graph, lambda: ExecutionGraph.from_dict(from_json(text.decode())))
+
+    async def load() -> ExecutionGraph:
+        text = await server.store.runs.graph(task.graph)
+        return await asyncio.to_thread(lambda: ExecutionGraph.from_dict(from_json(text.decode())))
+
+    return await _once(server, task.graph, load)
 
 
 async def graph_of_plan(server: Server, plan: PlanRecord) -> ExecutionGraph:
     """The graph of a plan that was made."""
 
-    def load() -> ExecutionGraph:
+    def read() -> ExecutionGraph:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "plan.kxp"
             path.write_bytes(plan.body)
             return SavedPlan.load(path).graph
 
-    if (known := server.graphs.get(plan.digest)) is not None:
-        return known
-    return await _kept(server, plan.digest, load)
+    return await _once(server, f"plan {plan.id}", lambda: asyncio.to_thread(read))
 
 
-async def _kept(server: Server, digest: str, load: Callable[[], ExecutionGraph]) -> ExecutionGraph:
-    graph = await asyncio.to_thread(load)
-    if digest == graph.digest:
-        server.graphs[digest] = graph
-        while len(server.graphs) > _MOST:
-            del server.graphs[next(iter(server.graphs))]
-    return graph
+async def _once(server: Server, name: str, load: Callable[[], Awaitable[ExecutionGraph]]) -> ExecutionGraph:
+    """Loads it, unless it is known; those who ask meanwhile wait for the same one."""
+    graphs = server.graphs
+    if name not in graphs:
+        graphs[name] = asyncio.ensure_future(load())
+        while len(graphs) > _MOST:
+            del graphs[next(iter(graphs))]
+    work = graphs[name]
+    try:
+        return await asyncio.shield(work)
+    except Exception:
+        if graphs.get(name) is work:
+            del graphs[name]
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 
@@ -50,7 +51,7 @@ class Server:
     metrics: Metrics = field(default_factory=Metrics)
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
     touched: dict[str, float] = field(default_factory=dict)
-    graphs: dict[str, ExecutionGraph] = field(default_factory=dict)
+    graphs: dict[str, asyncio.Future[ExecutionGraph]] = field(default_factory=dict)
     """Those looked at last, by digest: decoding a large one takes longer than all the rest of an answer."""
 
     def __post_init__(self) -> None:

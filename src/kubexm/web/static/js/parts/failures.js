@@ -1,0 +1,39 @@
+// Every root cause once, with its remedy; and why a task could not even begin.
+
+import { h, prose, put } from "../dom.js";
+import { count } from "../words.js";
+
+const FEW = 3;
+
+export class Failures {
+  constructor(model, { open }) {
+    this.model = model;
+    this.open = open;
+    this.all = false;
+    this.element = h("section", { className: "failures", hidden: true, "aria-label": "What failed" });
+  }
+
+  update() {
+    const { failures, task, lost } = this.model;
+    const key = JSON.stringify([failures, task.error, [...lost], this.all]);
+    if (key === this.key) return;
+    this.key = key;
+    const error = task.error && !failures.length ? task.error : null;
+    this.element.hidden = !failures.length && !error && !lost.size;
+    const shown = this.all ? failures : failures.slice(0, FEW);
+    put(this.element,
+      error && h("div", { className: "trouble" }, h("p", { className: "what" }, prose(error.message)), error.hint && h("p", { className: "remedy" }, prose(error.hint)), (error.problems ?? []).map((each) => h("p", {}, `${each.line ? `line ${each.line}: ` : ""}${each.message}`)), (error.hosts ?? []).map?.((each) => h("p", {}, typeof each === "string" ? each : `${each.host ?? ""} ${each.message ?? ""}`))),
+      shown.map((each) => this.one(each)),
+      failures.length > FEW && h("button", { className: "small", onclick: () => { this.all = !this.all; this.update(); } }, this.all ? "Only the first" : `All ${failures.length} root causes`),
+      [...lost].map(([host, reason]) => h("p", { className: "lost" }, h("b", {}, `${host} was lost: `), reason)));
+  }
+
+  one(failure) {
+    return h("div", { className: "trouble failure" },
+      h("p", { className: "row" }, h("button", { className: "link mono", onclick: () => this.open(failure.node, failure.host) }, failure.node), h("span", {}, "on"), h("b", {}, failure.host),
+        failure.exit_code !== undefined && failure.exit_code !== null && h("span", { className: "kind" }, `exit code ${failure.exit_code}`),
+        failure.blocked ? h("span", { className: "kind warning" }, `blocks ${count(failure.blocked, "other")}`) : null),
+      h("p", { className: "what" }, failure.error || failure.state),
+      failure.hint && h("p", { className: "remedy" }, prose(failure.hint)));
+  }
+}
