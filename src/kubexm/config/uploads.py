@@ -82,7 +82,8 @@ class _Rewriting:
             self._upload.bundles.add(path.name)
             self._new[span] = path.name
             return
-        self._new[span] = self._file(place, path)
+        if path.exists() or FILE_NAME.fullmatch(value) is None:  # a name alone may be of a file the server has
+            self._new[span] = self._file(place, path)
 
     def _file(self, place: Path, path: FilePath) -> str:
         known = next((name for name, origin in self._origins.items() if origin == path), "")

@@ -37,7 +37,9 @@ async def forget_old(store: Store, place: Callable[[Task], Path], keep: Keep) ->
     return gone
 
 
-async def keep_tidy(store: Store, place: Callable[[Task], Path], keep: Keep, logger: logging.Logger) -> None:
+async def keep_tidy(
+    store: Store, place: Callable[[Task], Path], keep: Keep, logger: logging.Logger, *, every: float = _EVERY
+) -> None:
     """Does so again and again."""
     while True:
         try:
@@ -46,4 +48,4 @@ async def keep_tidy(store: Store, place: Callable[[Task], Path], keep: Keep, log
                 logger.info("%d tasks were too old, or too much, and are forgotten", len(gone))
         except StoreError as error:
             logger.warning("old tasks are kept for now: %s", error.message)
-        await asyncio.sleep(_EVERY)
+        await asyncio.sleep(every)

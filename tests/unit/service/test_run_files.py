@@ -137,3 +137,30 @@ def test_damage_is_told_with_the_files_name(files: RunFiles, name: str, content:
 def test_what_is_missing_is_told_with_its_name(files: RunFiles, tmp_path: Path) -> None:
     with pytest.raises(JournalError, match=r"run\.json is missing"):
         RunFiles(tmp_path / "nowhere").info()
+
+
+def test_lists_read_a_summary_and_not_the_journal(files: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = (EventKind.UNIT_DONE, {"state": "succeeded"})
+    journal(files, STARTED, done, (EventKind.RUN_ENDED, {"status": "succeeded"}))
+    told = files.info()
+    files.write_summary()
+    with monkeypatch.context() as blind:
+        blind.setattr(RunFiles, "events", lambda _: pytest.fail("the journal was read"))
+        assert files.info() == told
+    journal(files, STARTED, done, (EventKind.RUN_ENDED, {"status": "succeeded"}), (EventKind.RUN_RESUMED, {"units": 2}))
+    assert files.info().status == "interrupted", "a summary of an older journal is not believed"
+    (files.path / "summary.json").write_text("{")
+    assert files.info().status == "interrupted"
+
+
+def test_a_run_of_older_code_is_shown_as_far_as_it_is_known(files: RunFiles) -> None:
+    journal(files, STARTED, (EventKind.UNIT_DONE, {"state": "succeeded", "started": 1.0}))
+    data = json.loads((files.path / "graph.json").read_text())
+    data["nodes"][0]["step"] = {"$": "kubexm.gone:SomethingRemoved"}
+    (files.path / "graph.json").write_text(json.dumps(data))
+    with pytest.raises(JournalError):
+        files.graph()
+    known = files.known_graph()
+    assert [(node.id, node.step.describe()) for node in known.nodes.values()] == [("m.t.one", "SomethingRemoved")]
+    (files.path / "graph.json").unlink()
+    assert list(files.known_graph().nodes) == [""], "the journal has the rest"
