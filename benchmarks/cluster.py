@@ -82,7 +82,7 @@ def pack(bundle: Bundle, version: str, file: Path, target_path: Path) -> None:
     )
     objects = flannel_objects(cluster, image=images["flannel"], plugin_image=images["flannel-cni-plugin"])
     for item in objects:
-        if item["kind"] == "DaemonSet":  # the script has no balancer on each node: through the service, as upstream does
+        if item["kind"] == "DaemonSet":  # the script has no balancer on its nodes: through the service instead
             container = item["spec"]["template"]["spec"]["containers"][0]
             container["env"] = [each for each in container["env"] if not each["name"].startswith("KUBERNETES_SERVICE_")]
     texts = {
