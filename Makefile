@@ -43,6 +43,7 @@ lint: setup ## Style, types, layers, generated pages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/routes.py --check
 
 format: setup ## Put the code in the one style
 	$(BIN)/ruff check --fix

@@ -419,7 +419,7 @@ def test_only_the_right_server_is_talked_to_and_only_safely(
 
 def test_what_a_server_cannot_do_says_so(remote: Fleet, serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not through a server" in remote.kubexm("exec", "--", "true", check=2).stderr
-    for words in (["lab", "list"], ["version"], ["serve", "token", "list"]):
+    for words in (["lab", "status"], ["version"], ["serve", "token", "list"]):
         refused = remote.kubexm("--server", serving.url, *words, check=2)
         assert "is done on this machine, and not by a server" in refused.stderr
     assert remote.kubexm("version").stdout.startswith("kubexm "), "what the environment says is for those it is for"
