@@ -32,8 +32,13 @@ class BalanceApi(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """User, program and settings side by side, then the unit; whether API servers are there yet does not matter."""
         hosts, g = balanced(ctx), FragmentBuilder("haproxy.install")
+        planes = [(plane.name, internal_address(ctx, plane)) for plane in control_planes(ctx)]
+        settings = {
+            host.name: configuration(planes, port=_port(ctx), binds=_binds(ctx, host), balancers=len(hosts))
+            for host in hosts
+        }
         files = (
-            *per_host_files(CONFIG, {host.name: _configuration(ctx, host) for host in hosts}),
+            *per_host_files(CONFIG, settings),
             HostFile(path=CA, content=SecretRef(names.certificate(names.CA))),
             HostFile(path=unit_path(UNIT), content=service(ctx.cluster.name, port=_port(ctx))),
         )
@@ -56,15 +61,6 @@ class BalanceApi(Task):
 
 def _port(ctx: TaskContext) -> int:
     return ctx.cluster.spec.control_plane_endpoint.port
-
-
-def _configuration(ctx: TaskContext, host: Host) -> str:
-    return configuration(
-        [(plane.name, internal_address(ctx, plane)) for plane in control_planes(ctx)],
-        port=_port(ctx),
-        binds=_binds(ctx, host),
-        balancers=len(balanced(ctx)),
-    )
 
 
 def _binds(ctx: TaskContext, host: Host) -> list[str]:
