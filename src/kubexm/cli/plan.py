@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,7 @@ app = typer.Typer()
 @app.command()
 def plan(
     ctx: typer.Context,
-    pipeline: Annotated[str, typer.Argument(help="What to plan.")] = "preflight",
+    pipeline: Annotated[str, typer.Argument(help="What to plan.")] = "create",
     file: File = None,
     output: Annotated[Drawn, typer.Option("--output", "-o", help="How to show it.")] = Drawn.TREE,
     save: Annotated[
@@ -35,6 +35,15 @@ def plan(
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no host: plan from the cluster file and assumed facts alone.")
     ] = False,
+    changes: Annotated[
+        bool | None,
+        typer.Option(
+            "--changes/--no-changes",
+            help="Also look at every host and show what would change, as a diff of contents.  "
+            "[default: in a tree of a cluster that is there]",
+            show_default=False,
+        ),
+    ] = None,
     fix: Fix = False,
     only: Only = None,
     skip: Skip = None,
@@ -49,9 +58,11 @@ def plan(
     """Show what would be done, as a graph, and change nothing. The same cluster file and the same facts always give
     the same plan."""
     from kubexm.cli.report import warn
-    from kubexm.cli.running import carry_out, service_of
+    from kubexm.cli.running import carry_out, run_pipeline, service_of
     from kubexm.errors import UsageError
 
+    if changes and offline:
+        raise UsageError("--changes asks the hosts, and --offline must not", hint="leave one of them out")
     if fix and pipeline != "preflight":
         raise UsageError(f"--fix is for preflight, and this is {pipeline}")
     options = {"fix": True} if fix else {}
@@ -67,6 +78,9 @@ def plan(
     if save is not None:
         planned.save(save)
         typer.echo(f"saved: carry it out with `kubexm apply {save}`", err=True)
+    if changes if changes is not None else planned.made and output is Drawn.TREE and diff is None:
+        chosen: dict[str, Any] = {"only": several(only), "skip": several(skip), **options}
+        run_pipeline(ctx, pipeline, cluster_file(file), dry_run=True, **chosen)
 
 
 def _show(graph: ExecutionGraph, output: Drawn, diff: Path | None, *, collapse: Boxes | None, all_edges: bool) -> None:

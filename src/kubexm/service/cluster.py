@@ -113,7 +113,8 @@ class ClusterService:
                 await judge_edits(ctx)
             if made.needs_assets:
                 ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=False)
-            return Planned(self._planned(ctx, builder.loaded, made, only, skip), dict(ctx.unreached))
+            plan = self._planned(ctx, builder.loaded, made, only, skip)
+            return Planned(plan, dict(ctx.unreached), made=bool(ctx.work_dir.cluster_uid) and not offline)
         finally:
             await ctx.close()
 

@@ -68,6 +68,8 @@ class Planned:
 
     saved: SavedPlan
     unreached: dict[str, HostError]
+    made: bool = False
+    """True if its hosts were asked and the cluster is there already: a look at it tells just what would change."""
 
     @property
     def graph(self) -> ExecutionGraph:

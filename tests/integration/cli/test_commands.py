@@ -209,3 +209,12 @@ def test_on_a_terminal(fleet: Fleet) -> None:
     assert "100 %" in text
     assert "\x1b[32;1mdone\x1b[0m after" in text
     assert text.count("\x1b[?25h") >= 1, "the cursor is shown again"
+
+
+def test_a_plan_shows_what_would_change_as_a_diff_of_contents(fleet: Fleet) -> None:
+    shown = fleet.kubexm("plan", "work", "--changes").stdout
+    assert "6 would change" in shown
+    assert "      +one\n      +two\n" in shown
+    assert "would change" not in fleet.kubexm("plan", "work").stdout  # nothing was made of this file yet
+    assert "leave one of them out" in fleet.kubexm("plan", "work", "--changes", "--offline", check=2).stderr
+    assert fleet.on("n1", "[ -e /run/work ]") == 1
