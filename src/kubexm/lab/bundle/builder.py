@@ -98,7 +98,8 @@ class BundleBuild:
         impossible = self._impossible(waiting)
         if install and impossible:
             missing = self.toolchain.missing(tool for artefact in waiting for tool in artefact.tools)
-            self.progress.note(f"installing {', '.join(package for item in missing for package in item.packages)}")
+            if packages := [package for item in missing for package in item.packages]:
+                self.progress.note(f"installing {', '.join(packages)}")
             self.toolchain.install(missing)
             impossible = self._impossible(waiting)
         if impossible and not keep_going:
