@@ -50,15 +50,8 @@ export class TaskModel extends EventTarget {
   tell(what) { this.dispatchEvent(new CustomEvent(what)); }
 
   async load() {
-    let matrix, outline, failures;
-    try {
-      [matrix, outline, failures] = await Promise.all(
-        ["matrix", "outline", "failures"].map((what) => get(`${this.path}/${what}`)),
-      );
-    } catch (error) {
-      if (error.status !== 404 || this.closed) throw error;
-      return this.wait(); // there is no graph yet
-    }
+    if (!this.task.units) return this.wait(); // there is no graph yet
+    const [matrix, outline, failures] = await Promise.all(["matrix", "outline", "failures"].map((what) => get(`${this.path}/${what}`)));
     if (this.closed) return;
     this.take(matrix, outline);
     this.failures = failures.map((each) => ({ ...each, exit_code: each.more.exit_code, command: each.more.command }));
@@ -80,9 +73,8 @@ export class TaskModel extends EventTarget {
       }
       if (this.closed) return;
       this.tell("task");
-      if (!this.graph && (this.task.seq || !this.active)) {
-        if (this.active || this.task.units) return this.load().catch(() => this.wait());
-      } else if (this.graph && (this.active || this.task.resumed !== resumed)) return this.follow(this.stream?.last ?? 0);
+      if (!this.graph && this.task.units) return this.load().catch(() => this.wait());
+      if (this.graph && (this.active || this.task.resumed !== resumed)) return this.follow(this.stream?.last ?? 0);
       this.wait();
     }, this.active ? NO_GRAPH_YET : LOOK_AGAIN);
   }

@@ -64,10 +64,14 @@ export class Pane {
     this.state = "";
     this.write();
     this.whole.href = address(`${this.model.path}/logs/${part(node)}/${part(host)}`);
-    this.stream?.close();
-    this.stream = new Stream(`${this.model.path}/logs/${part(node)}/${part(host)}/follow`, { on: (events) => this.more(events), state: () => {} });
+    this.listen(0);
     this.update();
     this.moved(node, host);
+  }
+
+  listen(after) {
+    this.stream?.close();
+    this.stream = new Stream(`${this.model.path}/logs/${part(this.node)}/${part(this.host)}/follow`, { after, on: (events) => this.more(events) });
   }
 
   choice(at) {
@@ -94,6 +98,7 @@ export class Pane {
   /** Called on every change of the task: looks again once the unit's state is another. */
   update() {
     if (!this.shown || !this.model.graph) return;
+    if (this.stream.over && this.model.active) this.listen(this.stream.last); // it was resumed, and says more
     const { graph } = this.model, state = this.model.at(graph.nodeAt.get(this.node), graph.hostAt.get(this.host));
     if (state === this.state) return;
     this.state = state;
