@@ -4,59 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kubexm.lab import Lab
+from kubexm.lab.places import cache_directory
+from kubexm.lab.sources import built_bundle
+from tests.cluster.commands import Outcome, killed, kubexm, started_kubexm
 from tests.cluster.host_snapshot import Snapshot, allowed_to_differ, take
 
+pytestmark = [
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(
+        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
+    ),
+]
 full = pytest.mark.skipif(
     os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
 )
 CHANGED = ("file", "unit", "mount", "interface", "rule", "process", "sysctl", "route", "port")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command of kubexm said."""
-
-    exit_code: int
-    result: dict[str, Any]
-    warnings: dict[tuple[str, str], list[str]]
-    errors: dict[tuple[str, str], dict[str, Any]]
-    states: dict[tuple[str, str], str]
-    stderr: str
-
-
-def command(file: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "kubexm", *words, "-f", str(file), "-o", "json"]
-
-
-def kubexm(file: Path, *words: str, timeout: float = 900) -> Outcome:
-    """Runs the command as a user would, and reads its stream of events."""
-    line = command(file, *words)
-    done = subprocess.run(line, capture_output=True, text=True, timeout=timeout, cwd=file.parent, check=False)
-    events: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
-    ended = [event for event in events if event["kind"] == "unit.done"]
-
-    def name(event: dict[str, Any]) -> tuple[str, str]:
-        return event["node"].removeprefix("removal.host."), event["host"]
-
-    return Outcome(
-        exit_code=done.returncode,
-        result=next((event["data"] for event in events if event["kind"] == "result"), {}),
-        warnings={name(event): event["data"]["warnings"] for event in ended if event["data"].get("warnings")},
-        errors={name(event): event["data"]["error"] for event in ended if "error" in event["data"]},
-        states={name(event): event["data"]["state"] for event in ended},
-        stderr=done.stderr,
-    )
 
 
 def create(lab: Lab) -> None:
@@ -100,7 +67,6 @@ def pair(make_lab: Callable[..., Lab]) -> Lab:
     return make_lab(topology="1+1", flavours={"n2": "airgapped"})
 
 
-@pytest.mark.timeout(1800)
 def test_hosts_are_as_before(single: Lab) -> None:
     before = snapshots(single)
     create(single)
@@ -109,7 +75,7 @@ def test_hosts_are_as_before(single: Lab) -> None:
         assert any(line.startswith(f"{section} ") for line in differs), f"a cluster that changes no {section}?"
     done = delete(single)
     assert (done.exit_code, done.errors, done.warnings) == (0, {}, {}), done.stderr
-    assert done.states["workloads", "n1"] == "succeeded", "what runs is stopped before all else"
+    assert done.states["removal.host.workloads", "n1"] == "succeeded", "what runs is stopped before all else"
     assert_as_before(before, single)
     assert work_files(single) == []
 
@@ -118,7 +84,6 @@ def test_hosts_are_as_before(single: Lab) -> None:
 
 
 @full
-@pytest.mark.timeout(1800)
 def test_a_missing_host_is_done_later(pair: Lab) -> None:
     before = snapshots(pair)
     create(pair)
@@ -128,21 +93,20 @@ def test_a_missing_host_is_done_later(pair: Lab) -> None:
     finally:
         pair.heal("n2")
     assert (done.exit_code, list(done.result["lost_hosts"])) == (4, ["n2"]), (done.stderr, done.errors)
-    assert "n2 could not be reached" in done.warnings["work-directory", "control-node"][0]
+    assert "n2 could not be reached" in done.warnings["removal.host.work-directory", "control-node"][0]
     assert_as_before(before, pair, "n1")
     assert "uid" in work_files(pair)
     assert sh(pair, "n2", "systemctl is-active kubelet").strip() == "active"
 
     rest = delete(pair)
     assert (rest.exit_code, rest.errors) == (0, {}), rest.stderr
-    assert rest.states["workloads", "n1"] == "satisfied"
-    assert rest.states["packages", "n2"] == "succeeded", "the bundle brought packages, and they go again"
+    assert rest.states["removal.host.workloads", "n1"] == "satisfied"
+    assert rest.states["removal.host.packages", "n2"] == "succeeded", "the bundle brought packages, and they go again"
     assert_as_before(before, pair)
     assert work_files(pair) == []
 
 
 @full
-@pytest.mark.timeout(1800)
 def test_another_clusters_host_stops_all_of_it(pair: Lab) -> None:
     mark = json.dumps({"uid": "5f1d", "name": "elsewhere"})
     sh(pair, "n2", f"mkdir -p /var/lib/kubexm && echo '{mark}' >/var/lib/kubexm/cluster.json")
@@ -151,34 +115,25 @@ def test_another_clusters_host_stops_all_of_it(pair: Lab) -> None:
         done = delete(pair)
         assert done.exit_code == 1
         assert "it belongs to elsewhere" in done.errors["removal.guard.membership", "n2"]["message"]
-        assert done.states["mark", "n1"] == "blocked"
-        assert sh(pair, "n1", "ls /var/lib/kubexm").split() == ["lease", "lease.lock", "originals"]
+        assert done.states["removal.host.mark", "n1"] == "blocked"
+        assert sh(pair, "n1", "ls /var/lib/kubexm").split() == ["originals"]
     finally:
         for host in ("n1", "n2"):
             sh(pair, host, "rm -rf /var/lib/kubexm")
 
 
 @full
-@pytest.mark.timeout(1800)
 def test_half_made_clusters_are_deleted_too(single: Lab) -> None:
     before = snapshots(single)
-    for seconds in (4, 12, 25):
-        with subprocess.Popen(
-            command(single.cluster_file, "create", "cluster"),
-            cwd=single.cluster_file.parent,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
-            time.sleep(seconds)
-            process.kill()
+    for point in ("containerd.install", "images.bring.import", "kubeadm.run.api"):
+        killed(started_kubexm(single.cluster_file, "create", "cluster", until=point))
         sh(single, "n1", "sed -i 's/.*/1 - - 0/' /var/lib/kubexm/lease 2>/dev/null; :")  # or wait until it runs out
         done = delete(single)
-        assert (done.exit_code, done.errors) == (0, {}), (seconds, done.stderr)
+        assert (done.exit_code, done.errors) == (0, {}), (point, done.stderr)
         assert_as_before(before, single)
 
 
 @full
-@pytest.mark.timeout(1800)
 def test_what_users_changed_stays_and_what_is_kept_is_said(single: Lab) -> None:
     before = snapshots(single)
     create(single)

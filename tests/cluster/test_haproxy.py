@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 VERSION = "v1.34.4"
 WIPE = """
-systemctl disable --now kubexm-haproxy api 2>/dev/null
+for unit in kubexm-haproxy api; do systemctl disable --now $unit 2>/dev/null; done
 rm -rf /etc/systemd/system/kubexm-haproxy* /etc/systemd/system/api.service /root/*
 rm -rf /etc/kubexm /opt/kubexm /var/lib/kubexm
 systemctl daemon-reload; systemctl reset-failed 2>/dev/null; userdel kubexm-haproxy 2>/dev/null; :

@@ -374,11 +374,13 @@ k_watch() {
   [ -z "$k_watcher" ] || return 0
   (
     trap '' HUP TERM
+    k_nap=''
+    trap 'kill -KILL $k_nap; exit' USR1 # it does not nap on when the shell has ended
     exec </dev/null >/dev/null 2>&1 5<&- 8>&-
     # Receipts with a name are kept long: who resumes a run takes a missing one for a command that never began.
     find "$k_dir" -maxdepth 1 -type f '(' -name '.*' -mtime +0 -o -name 'made-*' -mtime +0 -o -mtime +30 ')' ! -name id \
       -exec rm -f {} +
-    while sleep 3; do
+    while sleep 3 & k_nap=$!; wait "$k_nap"; do
       k_state='' k_begun='' k_limit=''
       read -r k_message k_state k_index k_begun k_limit <"$k_own.run"
       if [ -z "$k_state" ]; then
@@ -398,7 +400,7 @@ k_watch() {
   k_watcher=$!
 }
 k_watcher=''
-trap '[ -z "$k_watcher" ] || kill -KILL "$k_watcher" 2>/dev/null; k_tidy; rm -f "$k_own".*' EXIT
+trap '[ -z "$k_watcher" ] || kill -USR1 "$k_watcher" 2>/dev/null; k_tidy; rm -f "$k_own".*' EXIT
 k_store=''
 # The store's id appears whole: another shell that starts right now must not find it empty.
 [ -O "$k_dir" ] && [ ! -L "$k_dir" ] && {

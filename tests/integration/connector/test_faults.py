@@ -354,6 +354,13 @@ async def test_nothing_is_left_behind(make_sshd: MakeServer, pool: ConnectionPoo
             for _ in range(3):
                 await connector.execute(Command(script="echo some output", changes=changes))
         await connector.close()
+    for _ in range(200):
+        left = server.processes()
+        if not any(word in line for line in left for word in ("sh", "sudo")):
+            break
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.3)
+    assert server.processes() == [], "what watched over a shell naps on"
     watcher = pool.connector("watcher", server.settings())
     for _ in range(100):
         listed = (await watcher.execute(Command(script="ls -A /run/kubexm; ls -A /run/user/*/kubexm 2>/dev/null"))).text
