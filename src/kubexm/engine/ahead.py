@@ -11,7 +11,7 @@ from kubexm.engine.attempt import Attempt
 from kubexm.engine.prior import Prior
 from kubexm.engine.recorder import Recorder
 from kubexm.engine.state import Phase, RunState
-from kubexm.runtime import Context
+from kubexm.runtime import Context, StepContext
 from kubexm.step import NOTHING, Check, Resources, clash
 
 __all__ = ["ReadAhead"]
@@ -53,16 +53,15 @@ class ReadAhead:
         """True if the unit was read ahead, or is being read."""
         return unit in self._checks or unit in self._reading
 
-    async def verdict(self, unit: int) -> Check | None:
-        """A satisfied verdict that still holds, or None."""
+    async def verdict(self, unit: int, ctx: StepContext) -> Check | None:
+        """A satisfied verdict that still holds, or None; what the step told the user as it was read goes to `ctx`."""
         reading = self._reading.get(unit)
         if reading is not None and not reading.done():
             await asyncio.wait([reading])
-        return self._checks.get(unit) if self._state.satisfied_ahead(unit) else None
-
-    def warnings(self, unit: int) -> list[str]:
-        """What the step told the user while it was read ahead."""
-        return self._warnings.get(unit, [])
+        if not self._state.satisfied_ahead(unit):
+            return None
+        ctx.warnings.extend(self._warnings.get(unit, ()))
+        return self._checks[unit]
 
     async def _read_host(self, units: list[int]) -> None:
         pending: Resources = NOTHING

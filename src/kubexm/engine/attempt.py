@@ -47,8 +47,9 @@ class Attempt:
         self.host = host
         self._log: UnitLog | None = None
         self.node = node
-        self.connector = UnitConnector(ctx.host_runtimes[host].connector, self._transcript, urgency)
-        self.step_context: StepContext = ctx.step_context(node.id, self.connector, run)
+        runtime = ctx.host_runtimes[host]
+        self.connector = UnitConnector(runtime.connector, self._transcript, urgency)
+        self.step_context = StepContext(ctx, node.id, runtime, self.connector, run)
 
     def _transcript(self) -> Transcript:
         if self._log is None:
@@ -88,7 +89,7 @@ class Attempt:
         finally:
             self.connector.end()
         check = before if before.satisfied is None else await self._recheck()
-        return Outcome(changed=True, check=check, values={**(values or {}), **check.values})
+        return Outcome(changed=True, check=check, values={**values, **check.values} if values else check.values)
 
     async def _recheck(self) -> Check:
         step = self.node.step

@@ -23,23 +23,29 @@ class Claims:
         self._touches_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.writes]
         self._sees_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.reads]
 
-    def free(self, unit: int) -> bool:
-        """True if nothing active on its host writes what this unit would write."""
+    def take(self, unit: int) -> bool:
+        """The unit holds its writes from now on; False if something active on its host writes the same."""
         layout = self._layout
         mine = layout.writes[layout.unit_node[unit]]
         if not mine:
             return True
-        writes, nodes = layout.writes, layout.unit_node
-        return not any(clash(mine, writes[nodes[other]]) for other in self._active[layout.unit_host[unit]])
-
-    def take(self, unit: int) -> None:
-        """The unit holds its writes from now on."""
-        if self._layout.writes[self._layout.unit_node[unit]]:
-            self._active[self._layout.unit_host[unit]].append(unit)
+        host = layout.unit_host[unit]
+        if unit in self._verdicts.get(host, ()):
+            return True  # it will not write: what it would write is so already
+        active = self._active[host]
+        if active:
+            writes, nodes = layout.writes, layout.unit_node
+            if any(clash(mine, writes[nodes[other]]) for other in active):
+                return False
+        active.append(unit)
+        return True
 
     def release(self, unit: int) -> None:
         """The unit writes no more."""
-        active = self._active[self._layout.unit_host[unit]]
+        layout = self._layout
+        if not layout.writes[layout.unit_node[unit]]:
+            return
+        active = self._active[layout.unit_host[unit]]
         if unit in active:
             active.remove(unit)
         write = self._open.pop(unit, None)

@@ -23,9 +23,12 @@ class Layout:
         self._place_units()
         self._place_edges()
         self._place_values()
+        self.produces = [bool(node.step.produces()) for node in self.nodes]
+        self.consumes = [bool(node.step.consumes()) for node in self.nodes]
         self.reads: list[Resources] = [node.step.reads() for node in self.nodes]
         self.writes: list[Resources] = [node.step.writes() for node in self.nodes]
         self.rank = self._ranks()
+        self.turn = self._turns()
 
     def _place_units(self) -> None:
         self.first = array("l")
@@ -90,6 +93,13 @@ class Layout:
             for maker in self.demand_up[index]:
                 rank[maker] = max(rank[maker], self.nodes[maker].weight + rank[index])
         return rank
+
+    def _turns(self) -> list[int]:
+        """What orders units, added to a unit's number: by rank, the most urgent first, then by number."""
+        turn = [0] * len(self.nodes)
+        for place, index in enumerate(sorted(range(len(self.nodes)), key=lambda index: (-self.rank[index], index))):
+            turn[index] = place * self.units
+        return turn
 
     @cached_property
     def ancestors(self) -> list[int]:

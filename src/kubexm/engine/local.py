@@ -225,16 +225,25 @@ class _Run:
         """The outcome; None if the unit goes on later: it demands a value, or this is a dry run and it was told."""
         if self._prior is not None and (settled := await self._settle(unit, attempt)) is not None:
             return settled
-        check = await self._precheck(unit, attempt)
-        if check is None or check.satisfied:
-            return None if check is None else Outcome(changed=False, check=check, values=check.values)
+        if self._options.dry_run and (self._state.unknown(unit) or self._lacks_values(unit)):
+            reason = "it reads what an earlier step would change"
+            self._predict(unit, attempt, Prediction.UNKNOWN, Check(False, reason=reason))
+            return None
+        check: Check | None = None
+        if self._ahead is not None and self._ahead.has_read(unit):
+            check = await self._ahead.verdict(unit, attempt.step_context)
+        if check is None:
+            check = await attempt.precheck()
+        if check.satisfied:
+            return Outcome(changed=False, check=check, values=check.values)
         if self._state.demand(unit):
             self._dispatch()
             return None
         if self._options.dry_run:
             self._predict(unit, attempt, Prediction.CHANGE, check)
             return None
-        self._values.require(attempt.node, attempt.host)
+        if self._layout.consumes[self._layout.unit_node[unit]]:
+            self._values.require(attempt.node, attempt.host)
         try:
             return await self._change(unit, attempt, check)
         except OutcomeUnknown:
@@ -245,19 +254,6 @@ class _Run:
                 raise
         self._retrying(unit, attempt, "its outcome was unknown and its state does not hold", 0.0)
         return await self._change(unit, attempt, check)
-
-    async def _precheck(self, unit: int, attempt: Attempt) -> Check | None:
-        """The verdict, read ahead or now; None if a dry run cannot know it."""
-        if self._options.dry_run and (self._state.unknown(unit) or self._lacks_values(unit)):
-            reason = "it reads what an earlier step would change"
-            self._predict(unit, attempt, Prediction.UNKNOWN, Check(False, reason=reason))
-            return None
-        if self._ahead is not None and self._ahead.has_read(unit):
-            ahead = await self._ahead.verdict(unit)
-            if ahead is not None:
-                attempt.step_context.warnings.extend(self._ahead.warnings(unit))
-                return ahead
-        return await attempt.precheck()
 
     def _lacks_values(self, unit: int) -> bool:
         """True if a value it consumes, and could not ask for, was not produced."""
@@ -272,12 +268,12 @@ class _Run:
 
     def _change(self, unit: int, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
         self._state.begin_run(unit)
-        self._note_change(self._layout.unit_node[unit])
-        number = self._state.attempts[unit] + self._earlier_attempts(unit)
-        return attempt.change(number, f"{self._options.run}.{self._layout.unit_node[unit]}.{number}", check)
-
-    def _earlier_attempts(self, unit: int) -> int:
-        return 0 if self._prior is None else self._prior.attempts.get(self._name(unit), 0)
+        index = self._layout.unit_node[unit]
+        self._note_change(index)
+        number = self._state.attempts[unit]
+        if self._prior is not None:
+            number += self._prior.attempts.get(self._name(unit), 0)
+        return attempt.change(number, f"{self._options.run}.{index}.{number}", check)
 
     def _name(self, unit: int) -> tuple[str, str]:
         layout = self._layout
@@ -299,12 +295,15 @@ class _Run:
 
     def _succeed(self, unit: int, attempt: Attempt, outcome: Outcome, started: float) -> None:
         node, host = attempt.node, attempt.host
-        try:
-            journalled = self._values.publish(node, host, outcome.values)
-        except Exception as error:  # noqa: BLE001 - values that do not fit their keys fail the unit
-            self._fail(unit, attempt, error, started)
-            return
-        extra: dict[str, object] = {"values": journalled} if journalled else {}
+        extra: dict[str, object] = {}
+        if outcome.values or self._layout.produces[self._layout.unit_node[unit]]:
+            try:
+                journalled = self._values.publish(node, host, outcome.values)
+            except Exception as error:  # noqa: BLE001 - values that do not fit their keys fail the unit
+                self._fail(unit, attempt, error, started)
+                return
+            if journalled:
+                extra["values"] = journalled
         if outcome.check.satisfied is None:
             extra["unreadable"] = True
         changed = outcome.changed or (self._prior is not None and self._prior.changed((node.id, host)))
@@ -365,7 +364,7 @@ class _Run:
             state=state,
             started=started,
             ended=time.time(),
-            busy=round(attempt.connector.busy, 3),
+            busy=attempt.connector.busy and round(attempt.connector.busy, 3),
             attempts=self._state.attempts.get(unit, 0),
             stdout=stdout,
             stderr=stderr,
@@ -373,7 +372,7 @@ class _Run:
             reason=self._ctx.redactor(reason) if reason else "",
             prediction=prediction,
             diff=self._ctx.redactor(diff) if diff else "",
-            warnings=tuple(dict.fromkeys(attempt.step_context.warnings)),
+            warnings=tuple(dict.fromkeys(warnings)) if (warnings := attempt.step_context.warnings) else (),
         )
         self._recorder.done(unit, attempt.node.id, result, extra)
         self._state.finish(unit, state, host_gone=gone)

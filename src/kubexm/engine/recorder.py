@@ -32,7 +32,7 @@ class Recorder:
         self.journal = journal
         self.redactor = redactor
         self.logger = logger
-        self._observers = list(observers)
+        self._observers = observers
         self._logs = logs
         self.results: dict[int, HostResult] = {}
 
@@ -90,12 +90,12 @@ class Recorder:
             self._show(Event(0, time.time(), EventKind.UNIT_OUTPUT, node, host, {"stream": stream, "text": text}))
 
     def _show(self, event: Event) -> None:
-        for observer in list(self._observers):
+        for observer in self._observers:
             try:
                 observer.on_event(event)
             except Exception:  # an observer can never change or stop a run
                 self.logger.exception("an observer failed and is left out from here on")
-                self._observers.remove(observer)
+                self._observers = tuple(other for other in self._observers if other is not observer)
 
 
 class UnitLog:

@@ -103,7 +103,8 @@ class RunState:
         """Hosts that could not be reached at the start and had no budget, and their root."""
         self.attempts: dict[int, int] = {}
         self._phase = bytearray(layout.units)
-        self._ready: list[tuple[float, int]] = []
+        self._ready: list[int] = []
+        """A heap of units, each with its node's turn added."""
         self._skipped: list[int] = []
         self._parked_node: dict[int, deque[int]] = {}
         self._parked_host: dict[int, list[int]] = {}
@@ -171,7 +172,7 @@ class RunState:
         """The most urgent unit that may start now, which is active from here on; None if there is none."""
         layout, ready = self.layout, self._ready
         while ready and self.stop is Stop.NO:
-            unit = heapq.heappop(ready)[1]
+            unit = heapq.heappop(ready) % layout.units
             node = layout.unit_node[unit]
             if self._phase[unit] != _READY:  # it was blocked meanwhile: the room it was given goes to another
                 self._unpark_node(node)
@@ -281,12 +282,14 @@ class RunState:
         phase = _PHASE[state]
         self._phase[unit] = phase
         self.left -= 1
-        self._forget_demand(unit)
+        if self._consumers:
+            self._forget_demand(unit)
         if phase in _GOOD or (phase == Phase.FAILED and self._optional(unit) and not host_gone):
             self._release(unit)
         elif phase == Phase.FAILED:
             self._failed(unit, host_gone=host_gone)
-        self._skip_excluded()
+        if self._skipped:
+            self._skip_excluded()
 
     def predict_change(self, unit: int) -> None:
         """In a dry run: this unit would change what it writes."""
@@ -319,12 +322,10 @@ class RunState:
         if most is not None and self._running.get(node, 0) >= most:
             self._parked_node.setdefault(node, deque()).append(unit)
             return False
-        if not self.dry_run and not self.claims.satisfied(unit):
-            if not self.claims.free(unit):
-                self._parked_host.setdefault(self.layout.unit_host[unit], []).append(unit)
-                self._unpark_node(node)
-                return False
-            self.claims.take(unit)
+        if not self.dry_run and not self.claims.take(unit):
+            self._parked_host.setdefault(self.layout.unit_host[unit], []).append(unit)
+            self._unpark_node(node)
+            return False
         if most is not None:
             self._running[node] = self._running.get(node, 0) + 1
         return True
@@ -338,8 +339,9 @@ class RunState:
             self._unpark_node(node)
         if not self.dry_run:
             self.claims.release(unit)
-            for other in self._parked_host.pop(self.layout.unit_host[unit], ()):
-                self._push(other)
+            if self._parked_host:
+                for other in self._parked_host.pop(self.layout.unit_host[unit], ()):
+                    self._push(other)
 
     def _unpark_node(self, node: int) -> None:
         parked = self._parked_node.get(node)
@@ -363,7 +365,7 @@ class RunState:
         return None
 
     def _push(self, unit: int) -> None:
-        heapq.heappush(self._ready, (-self.layout.rank[self.layout.unit_node[unit]], unit))
+        heapq.heappush(self._ready, self.layout.turn[self.layout.unit_node[unit]] + unit)
 
     def _make_ready(self, unit: int) -> None:
         self._phase[unit] = _READY
@@ -400,10 +402,11 @@ class RunState:
             below = layout.unit_on[other].get(host)
             if below is not None:
                 self._step_down(below)
-        for demander in self._demanders.pop(unit, ()):
-            self._demands[demander] -= 1
-            if not self._demands[demander] and self._phase[demander] == Phase.DEMANDING:
-                self._make_ready(demander)
+        if self._demanders:
+            for demander in self._demanders.pop(unit, ()):
+                self._demands[demander] -= 1
+                if not self._demands[demander] and self._phase[demander] == Phase.DEMANDING:
+                    self._make_ready(demander)
         self._drop_out(node)
 
     def _step_down(self, unit: int) -> None:
