@@ -182,3 +182,26 @@ def test_an_error_of_a_host_names_it_once(capsys: pytest.CaptureFixture[str]) ->
     report(ConnectError("connection refused", host="n1"))
     report(ConnectError("n1 refused the connection", host="n1"))
     assert capsys.readouterr().err == "error: n1: connection refused\nerror: n1 refused the connection\n"
+
+
+def test_what_is_wrong_with_a_file_is_told_as_config_validate_tells_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("metadata: {name: demo}\nspec:\n  hosts: []\n  hsots: []\n")
+    assert run("config", "validate", "-f", str(file)) == ExitCode.USAGE
+    validated = capsys.readouterr().err
+    assert run("preflight", "-f", str(file)) == ExitCode.USAGE
+    refused = capsys.readouterr().err
+    assert refused == validated
+    assert refused.startswith(f"{file}:"), "an editor finds the place"
+    assert not any("error: " in line.partition("error: ")[2] for line in refused.splitlines()), "and it is said once"
+
+
+def test_a_server_is_for_verbs_a_server_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--server", "https://127.0.0.1:1", "version") == ExitCode.USAGE
+    assert "is done on this machine, and not by a server" in capsys.readouterr().err
+    assert run("version", "--server", "https://127.0.0.1:1") == ExitCode.USAGE
+    remote = {verb.name for verb in VERBS if verb.remote}
+    assert remote >= {"create", "delete", "verify", "preflight", "plan", "apply", "runs", "kubeconfig", "facts"}
+    assert not remote & {"exec", "lab", "bundle", "serve", "audit"}
