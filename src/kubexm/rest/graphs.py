@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kubexm.errors import NotFoundError
 from kubexm.plan import ExecutionGraph, SavedPlan
+from kubexm.plan.told import graph_as_known
 from kubexm.rest.state import Server
 from kubexm.store.plans import PlanRecord
 from kubexm.store.tasks import Task
@@ -26,7 +27,7 @@ async def graph_of(server: Server, task: Task) -> ExecutionGraph:
 
     async def load() -> ExecutionGraph:
         text = await server.store.runs.graph(task.graph)
-        return await asyncio.to_thread(lambda: ExecutionGraph.from_dict(from_json(text.decode())))
+        return await asyncio.to_thread(lambda: graph_as_known(from_json(text.decode())))
 
     return await _once(server, task.graph, load)
 
