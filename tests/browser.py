@@ -1,4 +1,4 @@
-"""Debian's chromium, driven by Playwright: nothing is downloaded. Where there is none, tests say why they are skipped."""
+"""Debian's chromium, driven by Playwright: nothing is downloaded. Where there is none, tests are skipped and say so."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Watched:
         self.complaints: list[str] = []
         self.expected: list[str] = []
         page.set_default_timeout(_SECONDS * 1000)
-        page.on("console", lambda message: message.type == "error" and self._note(message.text))
+        page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: self._note(str(error)))
         page.on("request", lambda request: self._elsewhere(request.url))
 

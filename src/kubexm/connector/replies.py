@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from kubexm.connector.base import Stream
-from kubexm.connector.messages import Message, UploadMessage
+from kubexm.connector.messages import ChangeMessage, Message, UploadMessage
 from kubexm.connector.output import CappedOutput
 
 __all__ = ["NOISE", "KnownReceipt", "LeaseNewer", "Replies", "ScratchFull"]
@@ -96,6 +96,8 @@ class Replies:
                 self._output(stream, bytes(pending[:size]))
                 del pending[:size]
             if at < 0:
+                if pending == b"\n":
+                    self._show_newline(stream)
                 return
             end = pending.find(b"\n", len(self._mark))
             if end < 0:
@@ -128,6 +130,16 @@ class Replies:
             self._segment.write(data)
         else:
             message.slots[0].outputs["stdout"].write(data)
+
+    def _show_newline(self, stream: Stream) -> None:
+        """The end of a line may also begin a marker, and waits to be known. Whoever follows what a change prints need
+        not wait: should it be a marker, cut in two just there, an empty line too much is shown."""
+        message = self.message
+        if not isinstance(message, ChangeMessage) or not self.listening:
+            return
+        if self._stderr_done if stream == "stderr" else self._errors_of >= 0:
+            return
+        message.slots[0].outputs[stream].show_newline()
 
     def _marked(self, words: list[str]) -> None:
         kind, message = words[0], self.message

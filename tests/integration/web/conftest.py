@@ -64,7 +64,14 @@ class Site:
     def on(self, host: str, script: str) -> int:
         """Runs something on a host, the way OpenSSH does."""
         server = self.servers[host]
-        words = ["-i", server.private_key, "-p", str(server.port), "-o", f"UserKnownHostsFile={server.known_hosts}"]
+        words = [
+            "-i",
+            str(server.private_key),
+            "-p",
+            str(server.port),
+            "-o",
+            f"UserKnownHostsFile={server.known_hosts}",
+        ]
         return subprocess.run(
             ["ssh", *words, f"root@{server.address}", script],
             check=False,
@@ -123,11 +130,10 @@ def servers(server_directory: Path) -> Iterator[dict[str, SshServer]]:
 @pytest.fixture(scope="session")
 def site(servers: dict[str, SshServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     place = tmp_path_factory.mktemp("site")
-    log = place / "log"
+    log, words = place / "log", ("serve", "--listen", "127.0.0.1:0", "--data-dir", str(place / "data"))
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.web.work", "serve", "--listen", "127.0.0.1:0"]
-            + ["--data-dir", str(place / "data")],
+            [sys.executable, "-m", "tests.integration.web.work", *words],
             stdout=file,
             stderr=file,
             start_new_session=True,

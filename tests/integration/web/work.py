@@ -27,7 +27,7 @@ PLACES = {
 ROOT = PurePosixPath("/run/try")
 UNPACK = f"mkdir -p {ROOT}; for part in $(seq 1 20); do echo unpacking part $part; done; touch {ROOT}/unpacked"
 START = f"""
-mkdir -p {ROOT}; echo starting the service; echo waiting to be let go; touch {ROOT}/waiting
+mkdir -p {ROOT}; echo starting the service; touch {ROOT}/waiting
 until [ -e {ROOT}/go ]; do sleep 0.05; done
 [ ! -e {ROOT}/broken ] || {{ echo 'fatal: the disk is full <b>of cats</b>' >&2; exit 9; }}
 for line in $(seq 1 5); do echo "line $line of the service"; done

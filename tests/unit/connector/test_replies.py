@@ -107,6 +107,24 @@ def test_a_stream_is_passed_on_at_once(out: bytes, err: bytes, cuts: list[int], 
     asyncio.run(check())
 
 
+async def test_whoever_follows_a_change_sees_each_line_when_it_is_printed() -> None:
+    ear, seen = Ear(), b""
+
+    def sink(stream: Stream, data: bytes) -> None:
+        nonlocal seen
+        seen += data
+
+    slot = Slot(Command(script=":", changes=True, long=True, sink=sink))
+    ear.replies.begin(ChangeMessage(slot, "r1", None, follow=True))
+    ear.replies.feed("stdout", b"one\n")
+    assert seen == b"one\n"
+    ear.replies.feed("stdout", b"\ntwo\n")
+    assert seen == b"one\n\ntwo\n"
+    ear.replies.feed("stdout", mark("r", 0, 0, "f"))
+    ear.replies.feed("stderr", mark("f", 0))
+    assert slot.done.result().stdout == seen == b"one\n\ntwo\n"
+
+
 async def test_what_a_login_shell_says_is_noise() -> None:
     ear = Ear()
     ear.replies.listening = False

@@ -33,7 +33,7 @@ export class Failures {
       h("p", { className: "row" }, h("button", { className: "link mono", onclick: () => this.open(failure.node, failure.host) }, failure.node), h("span", {}, "on"), h("b", {}, failure.host),
         failure.exit_code !== undefined && failure.exit_code !== null && h("span", { className: "kind" }, `exit code ${failure.exit_code}`),
         failure.blocked ? h("span", { className: "kind warning" }, `blocks ${count(failure.blocked, "other")}`) : null),
-      h("p", { className: "what" }, failure.error || failure.state),
+      h("p", { className: "what" }, prose(failure.error || failure.state)),
       failure.hint && h("p", { className: "remedy" }, prose(failure.hint)));
   }
 }

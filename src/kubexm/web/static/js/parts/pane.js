@@ -122,7 +122,7 @@ export class Pane {
     put(this.about,
       h("div", { className: "row" }, badge(found.state), took && h("span", { title: moment(found.ended) }, `in ${took}`), found.attempts > 1 && h("span", {}, count(found.attempts, "attempt")), more.prediction && h("span", { className: "kind" }, more.prediction)),
       more.reason && h("p", { className: "dim" }, more.reason),
-      found.error && h("div", { className: "trouble" }, h("p", { className: "what" }, found.error), found.hint && h("p", { className: "remedy" }, prose(found.hint)), more.command && h("pre", { className: "command" }, more.command)),
+      found.error && h("div", { className: "trouble" }, h("p", { className: "what" }, prose(found.error)), found.hint && h("p", { className: "remedy" }, prose(found.hint)), more.command && !found.error.includes(more.command) && h("pre", { className: "command" }, more.command)),
       found.root_cause && h("p", {}, "Because of ", h("button", { className: "link", onclick: () => this.open(...found.root_cause) }, `${found.root_cause[0]} on ${found.root_cause[1]}`)),
       (more.warnings ?? []).map((each) => h("p", { className: "warning" }, each)),
       more.diff && diff(more.diff));
@@ -155,6 +155,6 @@ export class Pane {
 
 /** A unified diff, with what comes and goes marked. */
 export function diff(words) {
-  const kind = (line) => (/^\s*\+/.test(line) ? "plus" : /^\s*-/.test(line) ? "minus" : /^\s*[~@]/.test(line) ? "tilde" : "plain");
+  const kind = (line) => (/^\s*(\+\+\+|---) /.test(line) ? "plain" : /^\s*\+/.test(line) ? "plus" : /^\s*-/.test(line) ? "minus" : /^\s*[~@]/.test(line) ? "tilde" : "plain");
   return h("pre", { className: "text diff" }, String(words).trimEnd().split("\n").map((line) => h("span", { className: kind(line) }, line)));
 }
