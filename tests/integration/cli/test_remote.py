@@ -225,9 +225,7 @@ def test_hosts_that_do_not_answer(remote: Fleet) -> None:
     assert run.stderr.startswith("error: 1 host could not be initialised:\n  n2: ")
 
 
-def test_the_command_line_and_a_server_exclude_each_other(
-    remote: Fleet, here: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_and_a_server_exclude_each_other(remote: Fleet, here: Callable[..., str]) -> None:
     process = remote.start("create", "cluster")
     try:
         remote.wait_on("n2", "[ -e /run/waiting ]")
@@ -245,9 +243,23 @@ def test_the_command_line_and_a_server_exclude_each_other(
     finally:
         process.kill()
     assert process.returncode == 0, output
+
+    for host in remote.servers:
+        remote.on(host, "rm -rf /run/work /run/go /run/gone /run/waiting")
     with pytest.MonkeyPatch.context() as without:
         without.delenv("KUBEXM_SERVER")
-        assert "nothing changed" in remote.kubexm("create", "cluster").stdout
+        process = remote.start("create", "cluster")
+    try:
+        remote.wait_on("n2", "[ -e /run/waiting ]")
+        held = remote.kubexm("create", "cluster", check=1)
+        run = json.loads(here("runs", "list", "-o", "json"))[0]
+        assert run["status"] == "running"
+        assert run["id"] in held.stderr, "and the other way round"
+        let_go(remote)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, output
 
 
 def test_ctrl_c_twice(remote: Fleet) -> None:
