@@ -126,9 +126,13 @@ class ToldResult:
     def __init__(self) -> None:
         self.begun = False
         """True once the run has begun."""
-        self._run = self._name = ""
-        self._dry_run = False
-        self._started = self._ended = 0.0
+        self._begin({}, 0.0)
+
+    def _begin(self, data: Mapping[str, Any], moment: float) -> None:
+        """From here on everything is told anew."""
+        self._run, self._name = str(data.get("run", "")), str(data.get("name", ""))
+        self._dry_run = bool(data.get("dry_run"))
+        self._started = self._ended = moment
         self._status: RunStatus | None = None
         self._results: dict[tuple[str, str], HostResult] = {}
         self._running: set[tuple[str, str]] = set()
@@ -141,11 +145,8 @@ class ToldResult:
         self._ended = event.time
         match event.kind:
             case EventKind.RUN_STARTED | EventKind.RUN_RESUMED:
-                self.__init__()  # type: ignore[misc]  # whatever an earlier attempt told is told anew
                 self.begun = True
-                self._run, self._name = str(event.data.get("run", "")), str(event.data.get("name", ""))
-                self._dry_run = bool(event.data.get("dry_run"))
-                self._started = self._ended = event.time
+                self._begin(event.data, event.time)
             case EventKind.UNIT_RUNNING:
                 self._running.add(unit)
             case EventKind.UNIT_DONE:
