@@ -19,7 +19,7 @@ help: ## Say what there is
 setup: ## Make .venv from the lock file
 	@tools/setup
 
-demo: setup ## Boot a real host on this machine and check it (root), or show a plan (no root)
+demo: setup ## A cluster of five real hosts on this machine (root), or the plan of it (no root)
 	@tools/demo
 
 demo-down: setup ## Take the demo down again
@@ -27,7 +27,7 @@ demo-down: setup ## Take the demo down again
 
 test: setup ## Unit and integration tests
 	@tools/packages test
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
 test-cluster: setup ## Tests on lab hosts: what CI runs
 	@tools/packages lab
