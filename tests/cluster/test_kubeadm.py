@@ -50,6 +50,23 @@ def restarted(lab: Lab, before: dict[str, str], host: str = "n1") -> set[str]:
     return {name for name in before if now.get(name) != before[name]}
 
 
+def voters(lab: Lab) -> set[str]:
+    """Who votes in etcd, by name, as a member knows."""
+    pki = "/etc/kubernetes/pki/etcd"
+    access = f"--cacert {pki}/ca.crt --cert {pki}/healthcheck-client.crt --key {pki}/healthcheck-client.key"
+    listed = sh(lab, f"crictl exec $(crictl ps --name '^etcd$' -q) etcdctl {access} member list -w json", "n2")
+    found = json.loads(listed)["members"]
+    return {member["name"] for member in found if not member.get("isLearner")}
+
+
+@pytest.fixture
+def trio(make_lab: MakeLab) -> Iterator[Lab]:
+    """Three control planes that are workers too."""
+    lab = make_lab(topology="3+0")
+    yield lab
+    lab.down()
+
+
 @pytest.fixture(scope="module")
 def single(make_lab: MakeLab) -> Iterator[Lab]:
     """One node, whose kubexm was killed while its static pods came up, and then went on."""
@@ -61,6 +78,43 @@ def single(make_lab: MakeLab) -> Iterator[Lab]:
     assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
     yield lab
     lab.down()
+
+
+def test_a_stacked_etcd_is_formed_changed_reinstalled_and_loses_its_data(trio: Lab) -> None:
+    lab = trio
+    edit(lab.cluster_file, etcd={"type": "kubeadm"})
+    create(lab)
+    assert create(lab).result["changed"] is False
+    assert voters(lab) == {"n1", "n2", "n3"}
+    kubectl(lab, "create", "configmap", "kept", "--from-literal=word=still-here")
+
+    # Changed one at a time, just etcd: the API answers all the while, by whichever member is there.
+    before = {host: pods(lab, host) for host in ("n1", "n2", "n3")}
+    edit(lab.cluster_file, etcd={"tuning": {"snapshotCount": 12000}})
+    changed = create(lab)
+    assert "kubeadm.run.etcd" in changed.changed
+    for host, ran in before.items():
+        assert restarted(lab, ran, host) == {"etcd"}, host
+        assert "--snapshot-count=12000" in sh(lab, "cat /etc/kubernetes/manifests/etcd.yaml", host)
+
+    # A member that lost its data does not begin anew by itself, and is let in again by the others.
+    sh(lab, "systemctl stop kubelet; crictl stop $(crictl ps --name etcd -q); rm -rf /var/lib/etcd/member", "n3")
+    sh(lab, "systemctl start kubelet; sleep 20", "n3")
+    assert sh(lab, "crictl ps --name '^etcd$' -q", "n3") == "", "an empty member does not come up"
+    create(lab)
+    assert voters(lab) == {"n1", "n2", "n3"}
+
+    # A control plane that was installed anew joins the survivors; n1 was the first of all.
+    wipe = """
+      systemctl stop kubelet; crictl rmp -fa >/dev/null 2>&1
+      umount $(grep -o '/var/lib/kubelet/[^ ]*' /proc/mounts) 2>/dev/null
+      rm -rf /etc/kubernetes /var/lib/etcd/* /var/lib/kubelet/* /var/lib/kubexm /etc/systemd/system/kubelet.service
+      systemctl daemon-reload"""
+    sh(lab, wipe, "n1")
+    create(lab)
+    assert voters(lab) == {"n1", "n2", "n3"}
+    assert kubectl(lab, "get", "configmap", "kept", "-o", "jsonpath={.data.word}") == "still-here"
+    assert create(lab).result["changed"] is False
 
 
 def test_a_run_that_was_killed_twice_ended_with_a_node_that_is_ready(single: Lab) -> None:
@@ -147,50 +201,3 @@ def test_a_node_without_callers_of_no_identity_stays_up(single: Lab) -> None:
     assert sh(single, "crictl ps --name kube-apiserver -o json | grep '\"attempt\"' | tr -d ' ,'") == '"attempt":0'
     edit(single.cluster_file, kubernetes={"apiServer": {"anonymousAccess": "health"}})
     create(single)
-
-
-def test_a_stacked_etcd_is_formed_changed_reinstalled_and_loses_its_data(make_lab: MakeLab) -> None:
-    lab = make_lab(topology="3+0")
-    edit(lab.cluster_file, etcd={"type": "kubeadm"})
-    create(lab)
-    assert create(lab).result["changed"] is False
-    assert voters(lab) == {"n1", "n2", "n3"}
-    kubectl(lab, "create", "configmap", "kept", "--from-literal=word=still-here")
-
-    # Changed one at a time, just etcd: the API answers all the while, by whichever member is there.
-    before = {host: pods(lab, host) for host in ("n1", "n2", "n3")}
-    edit(lab.cluster_file, etcd={"tuning": {"snapshotCount": 12000}})
-    changed = create(lab)
-    assert "kubeadm.run.etcd" in changed.changed
-    for host, ran in before.items():
-        assert restarted(lab, ran, host) == {"etcd"}, host
-        assert "--snapshot-count=12000" in sh(lab, "cat /etc/kubernetes/manifests/etcd.yaml", host)
-
-    # A member that lost its data does not begin anew by itself, and is let in again by the others.
-    sh(lab, "systemctl stop kubelet; crictl stop $(crictl ps --name etcd -q); rm -rf /var/lib/etcd/member", "n3")
-    sh(lab, "systemctl start kubelet; sleep 20", "n3")
-    assert sh(lab, "crictl ps --name '^etcd$' -q", "n3") == "", "an empty member does not come up"
-    create(lab)
-    assert voters(lab) == {"n1", "n2", "n3"}
-
-    # A control plane that was installed anew joins the survivors; n1 was the first of all.
-    wipe = """
-      systemctl stop kubelet; crictl rmp -fa >/dev/null 2>&1
-      umount $(grep -o '/var/lib/kubelet/[^ ]*' /proc/mounts) 2>/dev/null
-      rm -rf /etc/kubernetes /var/lib/etcd/* /var/lib/kubelet/* /var/lib/kubexm /etc/systemd/system/kubelet.service
-      systemctl daemon-reload"""
-    sh(lab, wipe, "n1")
-    create(lab)
-    assert voters(lab) == {"n1", "n2", "n3"}
-    assert kubectl(lab, "get", "configmap", "kept", "-o", "jsonpath={.data.word}") == "still-here"
-    assert create(lab).result["changed"] is False
-    lab.down()
-
-
-def voters(lab: Lab) -> set[str]:
-    """Who votes in etcd, by name, as a member knows."""
-    pki = "/etc/kubernetes/pki/etcd"
-    access = f"--cacert {pki}/ca.crt --cert {pki}/healthcheck-client.crt --key {pki}/healthcheck-client.key"
-    listed = sh(lab, f"crictl exec $(crictl ps --name '^etcd$' -q) etcdctl {access} member list -w json", "n2")
-    found = json.loads(listed)["members"]
-    return {member["name"] for member in found if not member.get("isLearner")}
