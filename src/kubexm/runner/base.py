@@ -91,12 +91,14 @@ class Operations:
         roots = [self._root(keep)] if keep else []
         roots += [str(posix(snapshot))] if snapshot is not None else []
         each_keep = " && ".join(f'kx_keep {shell(root)} "$1"' for root in roots) or ":"
+        each_rooms = " && ".join(f'kx_rooms {shell(root)} file "$@"' for root in roots) or ":"
         each_wrote = " && ".join(f'kx_wrote {shell(root)} file "$1" "$2"' for root in roots) or ":"
         return (
             library("sum")
             + library("originals")
             + library("paths")
-            + f"kx_keep_each() {{ {each_keep}; }}\nkx_wrote_each() {{ {each_wrote}; }}\n"
+            + f"kx_rooms_each() {{ {each_rooms}; }}\nkx_keep_each() {{ {each_keep}; }}\n"
+            + f"kx_wrote_each() {{ {each_wrote}; }}\n"
         )
 
     def _checked(self, result: CommandResult, *, message: str = "", hint: str = "") -> CommandResult:

@@ -30,10 +30,10 @@ class Baseline(Operations):
         wanted += [("file", str(posix(path)), path) for path in mount_points]
         wanted += [("sysctl", parameter_path(key), key) for key in parameters]
         tests = [
-            f"if ! [ -d {shell(self._entry(kind, name))} ]; then echo {shell(shown)}; fi"
+            f"if ! [ -s {shell(self._entry(kind, name) / 'state')} ]; then echo {shell(shown)}; fi"
             for kind, name, shown in wanted
         ]
-        tests.append(f"if ! [ -d {shell(self._entry('network', 'filters'))} ]; then echo packet filters; fi")
+        tests.append(f"if ! [ -s {shell(self._entry('network', 'filters') / 'state')} ]; then echo packet filters; fi")
         result = await self._read("\n".join(tests), "look whether it is known how the host was")
         return tuple(line for line in self._checked(result).text.split("\n") if line)
 
@@ -47,7 +47,8 @@ class Baseline(Operations):
         root = shell(self._root(True))
         calls = [f"kx_tree {root} {shell(path)}" for path in map(_directory, directories)]
         calls += [f"kx_keep {root} {shell(posix(path))}" for path in mount_points]
-        calls += [f"kx_parameter {root} {shell(parameter_path(key))}" for key in parameters]
+        keys = [parameter_path(key) for key in parameters]
+        calls += [f"kx_parameters {root} {shell(*keys)}"] if keys else []
         calls.append(f"kx_filters {root}")
         script = library("sum") + library("originals") + library("paths") + library("baseline")
         script += "\n".join(f"{call} || kx_die 'cannot keep how this host is'" for call in calls)

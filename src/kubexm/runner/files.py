@@ -199,16 +199,16 @@ class Files(Operations):
         data = b"".join(file.content for file in files)
         if len(data) > _INLINE:
             raise ValueError(f"{len(data)} bytes are too many for one command")
-        # head takes exactly its share of standard input and leaves the rest to the next; kx_put exits when it is done.
-        puts = [
-            f"head -c {len(file.content)} | ( kx_put "
-            + shell(posix(file.path), f"{file.mode:o}", owner, group, len(file.content), "-")
-            + " ) || exit 1"
+        # Each takes exactly its share of standard input and leaves the rest to the next.
+        stages = [f"kx_stage {shell(posix(file.path), f'{file.mode:o}', len(file.content))}" for file in files]
+        lands = [
+            shell(posix(file.path), f"{file.mode:o}", owner, group, len(file.content), _digest(file.content))
             for file in files
         ]
         display = f"write {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")
         before = [f"(\n{first}\n) </dev/null || exit 1"] if first else []
-        script = self._keeping(keep, snapshot) + "\n".join(before + puts)
+        land = "kx_land " + " ".join(lands)
+        script = self._keeping(keep, snapshot) + "\n".join([*before, *stages, land])
         result = self._checked(await self._change(script, display, stdin=data, within=within, long=bool(first)))
         return "changed" in result.text.split()
 
@@ -311,10 +311,11 @@ class Files(Operations):
         snapshot: PurePosixPath | None,
     ) -> bool | None:
         """True if changed, False if the same already, None if it is not as expected any more."""
-        call = "kx_put " + shell(posix(path), mode, owner, group, len(data), expected)
+        sha256 = _digest(data)
+        call = "kx_put " + shell(posix(path), mode, owner, group, len(data), expected, sha256)
         if expected != "-":  # an edit keeps a link and changes what it points to
             call = f'kx_p=$(readlink -m -- {shell(posix(path))}) || exit 1\nkx_put "$kx_p" ' + shell(
-                mode, owner, group, len(data), expected
+                mode, owner, group, len(data), expected, sha256
             )
         result = await self._change(
             self._keeping(keep, snapshot) + call, f"write {path} ({len(data)} bytes)", stdin=data

@@ -16,7 +16,7 @@ _KEY = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")
 _DIRECTORY = PurePosixPath("/etc/sysctl.d")
 _SET = """kx_sysctl() {
   kx_now=$(cat -- "/proc/sys/$2") || exit 1
-  kx_now=$(printf '%s' "$kx_now" | tr -s '\\t ' ' ')
+  case $kx_now in *[![:graph:]]*) kx_now=$(printf '%s' "$kx_now" | tr -s '\\t ' ' ') ;; esac
   if [ "$kx_now" = "$3" ]; then return 0; fi
   if [ -n "$1" ]; then kx_note "$1" sysctl "$2" "$kx_now" && kx_wrote "$1" sysctl "$2" "$3" || exit 1; fi
   printf '%s\\n' "$3" >"/proc/sys/$2" || kx_die "cannot set $2 to $3 (it is $kx_now)"

@@ -4,7 +4,7 @@
 # kx_tree ROOT PATH: keeps whether a path was there, and if it was a directory, which names were in it.
 kx_tree() {
   kx_entry "$1" tree "$2"
-  if [ -d "$kx_e" ]; then return 0; fi
+  if kx_kept "$kx_e"; then return 0; fi
   t_names=
   if [ -d "$2" ]; then
     t_state="dir $(stat -L -c '%a %u %g' -- "$2")" && t_names=$(mktemp) && ls -A -- "$2" >"$t_names" || return 1
@@ -16,17 +16,32 @@ kx_tree() {
   return "$t_rc"
 }
 
-# kx_parameter ROOT KEY: keeps a kernel parameter's value; whatever it is later is the cluster's doing. One that is not
-# there yet comes with a module, and has no value to go back to.
-kx_parameter() {
-  if p_now=$(cat -- "/proc/sys/$2" 2>/dev/null); then p_now=$(printf '%s' "$p_now" | tr -s '\t ' ' '); else p_now=absent; fi
-  kx_note "$1" sysctl "$2" "$p_now" && kx_wrote "$1" sysctl "$2" '*'
+# kx_parameters ROOT KEY…: keeps kernel parameters' values; whatever they are later is the cluster's doing. One that is not
+# there yet comes with a module, and has no value to go back to. One process reads them all: the shell's own reading gets no
+# more than a character of some.
+kx_parameters() {
+  p_root=$1
+  shift
+  kx_rooms "$p_root" sysctl "$@" || return 1
+  p_values=$(cd /proc/sys && grep -s -H -m 1 '' -- "$@")
+  for p_key; do
+    p_now=absent
+    case "$kx_newline$p_values" in *"$kx_newline$p_key:"*)
+      p_now="$kx_newline$p_values"
+      p_now=${p_now#*"$kx_newline$p_key:"}
+      p_now=${p_now%%"$kx_newline"*}
+      p_now=$(set -f; printf '%s ' $p_now) && p_now=${p_now% }
+      ;;
+    *) if [ -r "/proc/sys/$p_key" ]; then p_now=''; fi ;;
+    esac
+    kx_note "$p_root" sysctl "$p_key" "$p_now" && kx_wrote "$p_root" sysctl "$p_key" '*' || return 1
+  done
 }
 
 # kx_filters ROOT: keeps which chains, tables and sets there were.
 kx_filters() {
   kx_entry "$1" network filters
-  if [ -d "$kx_e" ]; then return 0; fi
+  if kx_kept "$kx_e"; then return 0; fi
   f_list=$(mktemp) || return 1
   {
     for f_program in iptables ip6tables iptables-legacy ip6tables-legacy iptables-nft ip6tables-nft; do

@@ -64,6 +64,8 @@ kx_is_dir() { IFS= read -r r_was <"$1/state" && case $r_was in dir*) return 0 ;;
 # kx_restore_files ROOT: directories that were there come back first, from the top; all else goes from the bottom up.
 kx_restore_files() {
   for r_e in "$1"/file/*; do
+    # One that was not kept whole is of something that was not changed.
+    if [ -d "$r_e" ] && ! kx_kept "$r_e"; then rm -rf -- "$r_e"; continue; fi
     if [ -d "$r_e" ] && IFS= read -r r_p <"$r_e/name" && ! kx_left "$r_p"; then printf '%s\t%s\n' "$r_p" "$r_e"; fi
   done | LC_ALL=C sort >"$1/.order"
   r_tab=$(printf '\t')

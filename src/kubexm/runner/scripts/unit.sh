@@ -37,29 +37,50 @@ kx_unseen() {
 
 # kx_digest INPUT…: sets u_digest, and u_newest, the time of the latest change to any of these files.
 # Files over 1 MiB count by size, time and inode: programs are inputs too, and reading them all takes long.
+# One process looks at them all and one reads those that are read.
 kx_digest() {
-  u_digest= u_newest=0 u_list=
+  u_digest= u_newest=0 u_text= u_nl='
+'
+  u_list=
   for i in ${u_file:+"$u_file"} $u_dropins "$@"; do
     if [ -d "$i" ]; then
-      u_list="$u_list
-$(find "$i" -type f | LC_ALL=C sort)"
-    elif [ -f "$i" ]; then
-      u_list="$u_list
-$i"
-    else
+      i=$(find "$i" -type f | LC_ALL=C sort)
+      if [ -z "$i" ]; then continue; fi
+    elif ! [ -f "$i" ]; then
       u_missing=$i
       return 1
     fi
+    u_list=$u_list$i$u_nl
   done
-  u_sum=$(printf '%s\n' "$u_list" | while IFS= read -r i; do
-    if [ -z "$i" ]; then continue; fi
-    t=$(stat -L -c '%Z %s %i %y' -- "$i") || exit 1
-    c=${t%% *} r=${t#* } z=${t#* } z=${z%% *}
-    if [ "$z" -gt 1048576 ]; then h=$r; else h=$(sha256sum <"$i") || exit 1; fi
-    printf '%s %s %s\n' "$c" "$h" "$i"
-  done) || return 1
-  u_newest=$(printf '%s\n' "$u_sum" | cut -d' ' -f1 | sort -n | tail -n 1)
-  u_digest=$(printf '%s\n' "$u_sum" | cut -d' ' -f2- | sha256sum)
+  if [ -z "$u_list" ]; then u_stats= u_hashes=; else
+    u_stats=$(IFS=$u_nl; set -f; stat -L -c '%Z %s %i %y' -- $u_list) || return 1
+    u_small= u_rest=$u_list
+    while IFS= read -r t; do
+      z=${t#* } z=${z%% *}
+      if [ "$z" -le 1048576 ]; then u_small=$u_small${u_rest%%"$u_nl"*}$u_nl; fi
+      u_rest=${u_rest#*"$u_nl"}
+    done <<EOT
+$u_stats
+EOT
+    u_hashes=
+    if [ -n "$u_small" ]; then u_hashes=$(IFS=$u_nl; set -f; sha256sum -- $u_small) || return 1; fi
+    u_hashes=$u_hashes$u_nl
+    while IFS= read -r t; do
+      c=${t%% *} r=${t#* } z=${t#* } z=${z%% *}
+      if [ "$z" -gt 1048576 ]; then h=$r
+      else
+        h=${u_hashes%%"$u_nl"*} u_hashes=${u_hashes#*"$u_nl"}
+        h=${h#\\}
+        h="${h%% *}  -"
+      fi
+      if [ "$c" -gt "$u_newest" ]; then u_newest=$c; fi
+      u_text="$u_text$h ${u_list%%"$u_nl"*}$u_nl"
+      u_list=${u_list#*"$u_nl"}
+    done <<EOT
+$u_stats
+EOT
+  fi
+  u_digest=$(printf '%s' "$u_text" | sha256sum)
   u_digest=${u_digest%% *}
 }
 
@@ -153,7 +174,7 @@ kx_reload_units() {
 }
 
 kx_stamp() {
-  ( umask 022; mkdir -p -- "$1" ) && printf '%s %s\n' "$3" "$4" >"$1/.$2.new" && mv -f -- "$1/.$2.new" "$1/$2"
+  { [ -d "$1" ] || ( umask 022; mkdir -p -- "$1" ); } && printf '%s %s\n' "$3" "$4" >"$1/.$2.new" && mv -f -- "$1/.$2.new" "$1/$2"
 }
 
 # kx_start ROOT STAMPS UNIT VERB INPUT…: VERB (restart, reload, start) from the inputs as they are, and at every boot.
@@ -168,9 +189,10 @@ kx_start() {
   kx_wrote_unit "$u_root" "$u_unit"
   # What runs already keeps its stamp: it was not started from the inputs as they are now.
   if [ "$u_verb" = start ] && [ "$u_active" = active ]; then exit 0; fi
-  rm -f -- "$u_stamps/$u_unit"
+  if [ -e "$u_stamps/$u_unit" ]; then rm -f -- "$u_stamps/$u_unit"; fi
   # Also forgets how often it was started of late: a start that is wanted must not be refused for that.
-  systemctl reset-failed -- "$u_unit" 2>/dev/null || :
+  # One that never ran has nothing to be forgotten.
+  if [ -n "$u_invocation" ] || [ "$u_active" != inactive ]; then systemctl reset-failed -- "$u_unit" 2>/dev/null || :; fi
   systemctl "$u_verb" -- "$u_unit" || kx_failed "$u_unit" 7
   kx_unit "$u_unit"
   if [ "$u_active" = failed ] || [ "$u_sub" = auto-restart ]; then kx_failed "$u_unit" 7; fi
