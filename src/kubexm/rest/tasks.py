@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -26,7 +26,6 @@ from kubexm.rest.models import (
 )
 from kubexm.rest.recording import RecordedRoute
 from kubexm.rest.state import server_of
-from kubexm.store.runs import HostRecord
 from kubexm.store.tasks import TaskState
 from kubexm.store.texts import clean, from_json
 
@@ -211,34 +210,29 @@ def _results(graph: ExecutionGraph, states: list[tuple[str, str, str]]) -> dict[
     }
 
 
-def _timeline(graph: ExecutionGraph, times: list[HostRecord]) -> TimelineOut:
+def _timeline(graph: ExecutionGraph, times: list[tuple[str, str, str, float, float, float]]) -> TimelineOut:
     from kubexm.plan import Span, timeline_of
 
     found = timeline_of(
         graph,
         (
-            Span(
-                node=each.node,
-                host=each.host,
-                state=each.state,
-                started=each.started,
-                ended=each.ended,
-                busy=float(each.more.get("busy", 0.0)),
-            )
-            for each in times
-            if each.started is not None and each.ended is not None
+            Span(node=node, host=host, state=state, started=started, ended=ended, busy=busy)
+            for node, host, state, started, ended, busy in times
         ),
     )
     critical = {(span.node, span.host) for span in found.chain}
-    spans: list[dict[str, Any]] = [
-        {"node": span.node, "host": span.host, "state": span.state, "started": span.started, "ended": span.ended}
-        | {"busy": span.busy, "critical": (span.node, span.host) in critical}
+    spans = [
+        SpanOut.model_construct(  # of our own making: there is nothing to check in a hundred thousand of them
+            node=span.node,
+            host=span.host,
+            state=span.state,
+            started=span.started,
+            ended=span.ended,
+            busy=span.busy,
+            critical=(span.node, span.host) in critical,
+        )
         for span in found.spans
     ]
-    return TimelineOut(
-        started=found.started,
-        ended=found.ended,
-        longest=found.longest,
-        added=found.added,
-        spans=[SpanOut(**span) for span in spans],
+    return TimelineOut.model_construct(
+        started=found.started, ended=found.ended, longest=found.longest, added=found.added, spans=spans
     )

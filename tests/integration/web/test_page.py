@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from kubexm.web.site import STATIC
 from tests.integration.web.conftest import OpenPage, Site
@@ -37,6 +38,10 @@ class TestFiles:
             assert not re.search(r"\son\w+=|\sstyle=|<style|<script(?![^>]*\ssrc=)", text)
         if path.suffix in (".js", ".css"):
             assert len(text.splitlines()) <= 350
+
+    def test_every_module_is_asked_for_at_once(self) -> None:
+        named = set(re.findall(r'(?:src|href)="/(js/[^"]+)"', (STATIC / "index.html").read_text()))
+        assert named == {str(path.relative_to(STATIC)) for path in FILES if path.suffix == ".js"}
 
     def test_they_are_served_with_a_strict_policy_and_asked_for_again(self, site: Site) -> None:
         client = site.client()
@@ -118,7 +123,7 @@ def test_the_keyboard_is_enough(open_page: OpenPage, done: str) -> None:
     page.keyboard.press("Escape")
     page.get_by_role("complementary", name="Details").wait_for(state="hidden")
     page.keyboard.press("e")
-    page.wait_for_function("document.querySelectorAll('.node.box').length === 0")
+    expect(page.locator(".node.box")).to_have_count(0)
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.type") == "search"
     page.keyboard.press("Escape")
