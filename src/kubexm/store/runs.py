@@ -193,12 +193,13 @@ class Runs:
         """The same as it stands now: what did not end well before the last resume counts as not ended, and what is
         being changed is `running`. `resumed` and `running`: whether the task was, and is."""
         table, since = host_results, await self._begun(task) if resumed else 0
-        hosts = func.aggregate_strings(table.c.host, ",")  # a row for each host would take ten times as long
+        # A row for each host would take ten times as long.
+        hosts = func.aggregate_strings(table.c.host, ",").label("hosts")
         query = select(table.c.node, table.c.state, hosts).where(table.c.task == task)
         if since:
             query = query.where(or_(table.c.seq > since, table.c.state.not_in(NOT_WELL)))
         rows = await self._rows(query.group_by(table.c.node, table.c.state))
-        found = [(node, host, state) for node, state, names in rows for host in names.split(",")]
+        found = [(row.node, host, row.state) for row in rows for host in row.hosts.split(",")]
         if running:
             same = (table.c.task == events.c.task) & (table.c.node == events.c.node) & (table.c.host == events.c.host)
             begun = (
@@ -239,10 +240,8 @@ class Runs:
         query = select(*(host_results.c[name] for name in names)).where(
             host_results.c.task == task, host_results.c.started.is_not(None), host_results.c.ended.is_not(None)
         )
-        return [
-            (node, host, state, started, ended, float(from_json(more).get("busy", 0.0)) if '"busy"' in more else 0.0)
-            for node, host, state, started, ended, more in await self._rows(query)
-        ]
+        found = [tuple(row) for row in await self._rows(query)]
+        return [(*rest, float(from_json(more).get("busy", 0.0))) for *rest, more in found]
 
     async def step_logs(
         self,

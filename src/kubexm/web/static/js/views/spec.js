@@ -35,6 +35,7 @@ class SpecPage {
     this.name = name;
     this.before = before;
     this.title = name ? `Edit ${name}` : "New cluster";
+    this.bundles = new Set(bundles.map((each) => each.name));
     this.given = new Map();
     this.check = later(350, () => this.validate());
     this.editor = new Editor({ value: before?.text ?? START, changed: () => { this.state.textContent = "checking …"; this.check(); } });
@@ -53,7 +54,7 @@ class SpecPage {
       h("div", { className: "columns" },
         h("div", { className: "stack" }, this.editor.element),
         h("div", { className: "stack" }, this.state, this.problems, this.edits, this.wants,
-          bundles.length ? h("section", {}, h("h2", {}, "Bundles on the server"), h("ul", { className: "edits" }, bundles.map((each) => h("li", {}, h("code", {}, `bundle:${each.name}`))))) : null,
+          bundles.length ? h("section", {}, h("h2", {}, "Bundles on the server"), h("ul", { className: "edits" }, bundles.map((each) => h("li", {}, h("code", {}, each.name))))) : null,
           h("div", { className: "secret" }, h("label", { htmlFor: "note" }, "Note"), this.note),
           this.trouble, h("div", { className: "row" }, this.button, h("span", { className: "dim" }, "Nothing happens on any host.")))));
     this.validate();
@@ -79,7 +80,7 @@ class SpecPage {
     put(this.problems, problems.map((each) => h("li", { className: each.severity }, h("button", { type: "button", onclick: () => each.line && this.editor.go(each.line, each.column) },
       h("span", { className: "where" }, each.line ? `Line ${each.line}` : each.severity), h("span", {}, each.path && h("code", {}, `${each.path} `), prose(each.message)), each.hint && h("span", { className: "hint" }, prose(each.hint))))));
     put(this.edits, found.edits.length ? [h("h2", {}, "What this edit comes to"), edits(found.edits)] : null);
-    if (!this.name) this.ask(found.secrets ?? [], found.files ?? []);
+    if (!this.name) this.ask(found.secrets ?? [], (found.files ?? []).filter((each) => !this.bundles.has(each)));
   }
 
   /** Fields for the secrets and files the spec names; what was typed stays. */
