@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from kubexm.cache import Key
 from kubexm.components.assets import stamp_of
-from kubexm.components.kubeadm.layout import CONFIG, CRICTL, DIGEST, ETCD, GENERATED, PATCHES, PLACEHOLDER, manifest
+from kubexm.components.kubeadm.layout import (
+    API_SERVER,
+    CONFIG,
+    CRICTL,
+    DIGEST,
+    ETCD,
+    GENERATED,
+    PATCHES,
+    PLACEHOLDER,
+    manifest,
+)
 from kubexm.connector.base import shell
 from kubexm.runner import NewFile
 from kubexm.runtime import StepContext
@@ -94,6 +104,14 @@ until [ -z "$kx_old" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_g
 done
 """
 
+# While its etcd is away an API server lets every request hang for a minute, and the kubelet, which asks it before it
+# starts a changed pod, hangs with it. One that is being started refuses at once.
+_UNHANG: Final = f"""if [ -n "$kx_old" ]; then
+  kx_api=$({CRICTL} ps -q --name '^{API_SERVER}$' 2>/dev/null)
+  if [ -n "$kx_api" ]; then {CRICTL} stop -t 1 $kx_api >/dev/null 2>&1; fi
+fi
+"""
+
 # How members of etcd find each other counts only before they have data; later the lines stay as they are, lest a
 # member is restarted for nothing.
 _ETCD: Final = f"""kx_new=$kx_dir/{ETCD}.yaml kx_members={{members}} kx_state={{state}}
@@ -160,6 +178,8 @@ class StaticPodsWritten(Step):
             for pod, text in zip(self.pods, texts, strict=True)
         ]
         each = "\n".join(shell("kx_retire", file.path, sha256_of(file.content)) for file in written)
+        if self.members is not None:
+            each += f"\n{_UNHANG}"
         retire = _LIBRARY + _RETIRE.replace("@EACH@", each)
         await ctx.host.files.write_all(written, snapshot=snapshot(ctx), first=retire, within=_GRACE + 60.0)
         await ctx.host.files.write(self._generated, f"{sources}\n", mode=0o600)

@@ -164,7 +164,7 @@ class PodMemberVotes(Step):
     others: tuple[str, ...]
     """Client URLs of members that can let it vote."""
     image: str
-    within: float = 120.0
+    within: float = 240.0
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks the member itself."""

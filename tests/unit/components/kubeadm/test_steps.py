@@ -83,7 +83,7 @@ async def test_what_kubeadm_makes_is_written_whole_after_the_old_pods_are_gone(b
     written: list[Command] = []
     bench.memory.on(anything("kx_kubeadm control-plane all", "kx_show kube-apiserver"), stdout=made)
     bench.memory.on(
-        anything("kx_retire /etc/kubernetes/manifests/kube-apiserver.yaml", "kx_put"), callback=written.append
+        anything("kx_retire /etc/kubernetes/manifests/kube-apiserver.yaml", "kx_land"), callback=written.append
     )
     stamped: list[Command] = []
     bench.memory.on(anything("kx_put /var/lib/kubexm/kubeadm/control-plane 600"), callback=stamped.append)
@@ -110,6 +110,18 @@ async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Be
     bench.knows("")
     await step.precheck(bench.ctx)
     assert "initial-cluster" not in looked[1].script
+
+
+async def test_an_api_server_does_not_hang_on_the_etcd_that_is_replaced(bench: Bench) -> None:
+    step = StaticPodsWritten(phase="etcd local", pods=(StaticPod(component="etcd", inputs=()),), members=MEMBERS)
+    bench.knows("")
+    written: list[Command] = []
+    bench.memory.on(anything("kx_kubeadm etcd local"), stdout="sources-digest\nkind: Pod\n--- that was it\n")
+    bench.memory.on(anything("kx_retire /etc/kubernetes/manifests/etcd.yaml"), callback=written.append)
+    bench.memory.on(anything("/var/lib/kubexm/kubeadm/"))
+    await bench.run(step)
+    retired, ended = written[0].script.index("kx_retire /etc"), written[0].script.index("stop -t 1 $kx_api")
+    assert retired < ended, "only if there is an etcd to be replaced, and before that one is waited for"
 
 
 def sh(script: str, cwd: Path) -> str:
