@@ -12,8 +12,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-import httpx
+from typing import TYPE_CHECKING
 
 from kubexm.assets.disk import hash_file, human_size, write_errors
 from kubexm.assets.partial import PartialFile, Segment
@@ -28,6 +27,9 @@ from kubexm.assets.transfer import (
     shown_url,
 )
 from kubexm.errors import AssetError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["Download", "Downloader"]
 

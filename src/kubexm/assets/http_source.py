@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, TypeVar
 
 from kubexm.assets import catalog
 from kubexm.assets.cache import FileCache
@@ -22,6 +20,9 @@ from kubexm.assets.sources import FoundFile, FoundImage, FoundPackage
 from kubexm.assets.sums import MAX_SUMS, PinnedSums, find_sum
 from kubexm.assets.transfer import Damaged, NotThere, Progress, Retry, check_status, following, shown_url
 from kubexm.errors import AssetError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["HttpSource"]
 

@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-import httpx
-
 from kubexm.errors import AssetError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = [
     "Damaged",
@@ -77,6 +78,8 @@ class Opener(Protocol):
 
 def open_client(*, ca_file: Path | None = None, trust_env: bool = True) -> httpx.AsyncClient:
     """The client for all transfers; proxies and netrc are taken from the environment as usual."""
+    import httpx
+
     verify = _trusted()
     if ca_file is not None:
         verify = httpx.create_ssl_context()
@@ -96,6 +99,8 @@ def open_client(*, ca_file: Path | None = None, trust_env: bool = True) -> httpx
 @functools.cache
 def _trusted() -> ssl.SSLContext:
     """The usual CAs; read once, since that takes longer than anything else here."""
+    import httpx
+
     return httpx.create_ssl_context()
 
 
@@ -110,6 +115,8 @@ def following(client: httpx.AsyncClient) -> Opener:
 
     @contextlib.asynccontextmanager
     async def opener(url: str, headers: Mapping[str, str]) -> AsyncIterator[httpx.Response]:
+        import httpx
+
         current = httpx.URL(url)
         for _ in range(_MOST_REDIRECTS):
             async with transport_errors(), client.stream("GET", current, headers=dict(headers)) as response:
@@ -130,6 +137,8 @@ def following(client: httpx.AsyncClient) -> Opener:
 @contextlib.asynccontextmanager
 async def transport_errors() -> AsyncIterator[None]:
     """Turns what may go away by itself into Transient, and what will not into an AssetError."""
+    import httpx
+
     try:
         yield
     except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:

@@ -9,12 +9,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import httpx
+from typing import TYPE_CHECKING
 
 from kubexm.assets.transfer import Refused, check_status, shown_url, transport_errors
 from kubexm.errors import AssetError
 from kubexm.redact import Secret
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["Authenticator", "Challenge", "Credentials", "credentials_from_file"]
 

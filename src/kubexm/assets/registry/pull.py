@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-
-import httpx
+from typing import TYPE_CHECKING
 
 from kubexm.assets.download import Download, Downloader
 from kubexm.assets.oci import BlobStore, Descriptor, ImageManifest, StoredImage, parse_document, pick_platform
@@ -13,6 +12,9 @@ from kubexm.assets.registry.access import Endpoint, RegistryAccess
 from kubexm.assets.registry.session import RegistrySession
 from kubexm.assets.transfer import NotThere, Progress, Refused, Retry, Unreachable
 from kubexm.errors import AssetError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["Puller"]
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import BinaryIO
-
-import httpx
+from typing import TYPE_CHECKING, BinaryIO
 
 from kubexm.assets.bundle import Bundle
 from kubexm.assets.layout import blob_path
@@ -17,6 +15,9 @@ from kubexm.assets.reference import ImageReference
 from kubexm.assets.registry.session import RegistrySession
 from kubexm.assets.transfer import NotThere, Progress, Transient
 from kubexm.errors import AssetError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["PushSummary", "Pusher"]
 
@@ -176,7 +177,7 @@ class Pusher:
 
     async def _finish(self, scope: str, location: str, digest: str, at: int, data: bytes) -> None:
         """The last piece, or all of a small blob, in one request that also closes the upload."""
-        url = str(httpx.URL(location).copy_add_param("digest", digest))
+        url = str(_url(location).copy_add_param("digest", digest))
         headers = {"Content-Type": "application/octet-stream"}
         if at:
             headers["Content-Range"] = f"{at}-{at + len(data) - 1}"
@@ -189,7 +190,7 @@ class Pusher:
         location = response.headers.get("location", "")
         if not location:
             raise AssetError(f"the registry {self._session.endpoint.host} began an upload but does not say where")
-        return str(httpx.URL(url).join(location))
+        return str(_url(url).join(location))
 
     def _read(self, digest: str) -> bytes:
         with self._bundle.open_file(blob_path(digest)) as stream:
@@ -227,7 +228,7 @@ class _Chunk:
         )
         if response.status_code != 202:
             raise _UploadLost
-        return str(httpx.URL(self._location).join(response.headers.get("location", self._location)))
+        return str(_url(self._location).join(response.headers.get("location", self._location)))
 
     async def _ask(self) -> None:
         try:
@@ -240,7 +241,13 @@ class _Chunk:
             raise _UploadLost
         self._data = self._data[there - self._start :]
         self._start = there
-        self._location = str(httpx.URL(self._location).join(response.headers.get("location", self._location)))
+        self._location = str(_url(self._location).join(response.headers.get("location", self._location)))
+
+
+def _url(text: str) -> httpx.URL:
+    import httpx
+
+    return httpx.URL(text)
 
 
 def _read_some(stream: BinaryIO, size: int) -> bytes:

@@ -6,14 +6,16 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-
-import httpx
+from typing import TYPE_CHECKING
 
 from kubexm.assets.oci import DOCKER_IMAGE, DOCKER_LIST, OCI_IMAGE, OCI_INDEX
 from kubexm.assets.registry.access import Endpoint
 from kubexm.assets.registry.auth import Authenticator
 from kubexm.assets.transfer import Damaged, NotThere, Retry, check_status, following, transport_errors
 from kubexm.errors import AssetError
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["RegistrySession"]
 
@@ -138,6 +140,8 @@ class _Getter:
 
 
 def _registry_error(response: httpx.Response) -> str:
+    import httpx
+
     try:
         errors = response.json()["errors"]
         return "; ".join(f"{error.get('code', '')} {error.get('message', '')}".strip() for error in errors)
@@ -146,4 +150,6 @@ def _registry_error(response: httpx.Response) -> str:
 
 
 def _path(url: str) -> str:
+    import httpx
+
     return httpx.URL(url).path
