@@ -4,6 +4,8 @@
 export const UNIT = ["absent", "pending", "running", "succeeded", "satisfied", "excluded", "cancelled", "blocked", "interrupted", "failed"];
 export const CODE = Object.fromEntries(UNIT.map((name, code) => [name, code]));
 export const SHOWN = ["failed", "interrupted", "blocked", "cancelled", "running", "succeeded", "satisfied", "excluded", "pending"];
+/** From left to right in a bar: what is done, what moves, what is in trouble, what is left. */
+export const BAR = ["succeeded", "satisfied", "excluded", "running", "failed", "interrupted", "blocked", "cancelled", "pending"];
 
 export const GLYPH = {
   pending: "·", running: "▸", succeeded: "✓", satisfied: "=", excluded: "–",

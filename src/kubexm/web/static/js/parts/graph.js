@@ -2,7 +2,7 @@
 
 import { eachFrame, h, put, s } from "../dom.js";
 import { picture } from "../layout.js";
-import { CODE, GLYPH, SHOWN, together } from "../states.js";
+import { BAR, CODE, GLYPH, together } from "../states.js";
 import { count, shorten, within } from "../words.js";
 
 const MOST_OPEN = 70; // nodes: more of them and modules begin closed
@@ -161,12 +161,12 @@ export class Graph {
 
   /** A thin bar with a part for each state. */
   meter(x, y, wide, high = 5) {
-    const parts = SHOWN.filter((state) => state !== "pending").map((state) => s("rect", { class: `s-${state}`, x, y, height: high, width: 0 }));
+    const parts = BAR.filter((state) => state !== "pending").map((state) => s("rect", { class: `s-${state}`, x, y, height: high, width: 0 }));
     const element = s("g", { class: "meter" }, s("rect", { class: "s-pending", x, y, width: wide, height: high, rx: high / 2 }), parts);
     const show = (counts) => {
       let all = 0, from = x;
-      for (const state of SHOWN) all += counts[CODE[state]];
-      SHOWN.filter((state) => state !== "pending").forEach((state, turn) => {
+      for (const state of BAR) all += counts[CODE[state]];
+      BAR.filter((state) => state !== "pending").forEach((state, turn) => {
         const part = all ? (counts[CODE[state]] / all) * wide : 0;
         parts[turn].setAttribute("x", from);
         parts[turn].setAttribute("width", part);

@@ -1,7 +1,7 @@
 // Small things that many views show: states, progress, times.
 
 import { h } from "../dom.js";
-import { CODE, GLYPH, MEANS, SHOWN } from "../states.js";
+import { BAR, CODE, GLYPH, MEANS } from "../states.js";
 import { ago, moment } from "../words.js";
 
 /** The state of a task or unit as a word with its sign. */
@@ -18,17 +18,17 @@ export function tick(root) {
 
 /** A bar with a part for each state; `show(counts by code)` sets it. */
 export function bar(label) {
-  const parts = SHOWN.map((state) => h("i", { className: state }));
+  const parts = BAR.map((state) => h("i", { className: state }));
   const element = h("div", { className: "bar", role: "img", "aria-label": label }, parts);
   let before = "";
   const show = (counts) => {
     let all = 0;
-    for (const state of SHOWN) all += counts[CODE[state]];
-    const key = SHOWN.map((state) => counts[CODE[state]]).join();
+    for (const state of BAR) all += counts[CODE[state]];
+    const key = BAR.map((state) => counts[CODE[state]]).join();
     if (key === before) return;
     before = key;
     const words = [];
-    SHOWN.forEach((state, at) => {
+    BAR.forEach((state, at) => {
       const number = counts[CODE[state]];
       parts[at].style.flexGrow = String(number);
       parts[at].hidden = !number;

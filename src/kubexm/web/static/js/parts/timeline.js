@@ -7,7 +7,7 @@ import { count, duration, shorten } from "../words.js";
 const LOOK = 4000;
 const SLOT = 11;
 const AXIS = 26;
-const MOST_SLOTS = 6;
+const MOST_SLOTS = 6; // in a lane; of few hosts each has more room
 
 export class Timeline {
   constructor(model, { open }) {
@@ -78,7 +78,7 @@ export class Timeline {
       const ends = [];
       for (const span of hosts.get(host)) {
         let slot = ends.findIndex((end) => end <= span.started + 1e-6);
-        if (slot < 0) slot = ends.length < MOST_SLOTS ? ends.length : ends.indexOf(Math.min(...ends));
+        if (slot < 0) slot = ends.length < (order.length > 12 ? MOST_SLOTS : 3 * MOST_SLOTS) ? ends.length : ends.indexOf(Math.min(...ends));
         ends[slot] = span.ended;
         span.slot = slot;
       }
