@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -82,8 +84,15 @@ def _command() -> Any:
     return typer.main.get_command(root)
 
 
+def _start_quickly() -> None:
+    """Importing makes many objects and no garbage, and pydantic would look through all packages for plugins to load."""
+    gc.set_threshold(50_000, 10, 10)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command line and exits."""
+    _start_quickly()
     settings = Settings()
     try:
         _command().main(arguments, prog_name="kubexm", obj=settings)

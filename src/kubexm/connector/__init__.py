@@ -39,6 +39,7 @@ __all__ = [
     "shell",
 ]
 
+_SKIPPED = ("oqs", "nettle", "nettle-6")
 _LATER = {
     "ConnectionPool": "kubexm.connector.pool",
     "LocalConnector": "kubexm.connector.local",
@@ -52,4 +53,18 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    _load_asyncssh()
     return getattr(import_module(_LATER[name]), name)
+
+
+def _load_asyncssh() -> None:
+    """Imports it without its search for two libraries, which runs a compiler and a linker: they would bring umac, which
+    our ciphers need no more than hmac, and key exchanges that are not offered; cryptography has the one that is."""
+    import ctypes.util
+
+    find = ctypes.util.find_library
+    ctypes.util.find_library = lambda name: None if name.removeprefix("lib") in _SKIPPED else find(name)
+    try:
+        import asyncssh  # noqa: F401
+    finally:
+        ctypes.util.find_library = find

@@ -62,15 +62,15 @@ k_flush() {
   fi
   printf '' >"$k_own.run"
   k_out='' k_files='' k_message=$((k_message + 1))
-  [ "$k_used" -lt 100 ] || { k_used=0; k_tidy; }
+  [ "$k_used" -lt 100 ] || { k_used=0; k_tidy "$k_own".*.*; }
 }
 
-# k_tidy: removes what earlier commands left: their output, and receipts nobody can ask for. The newest receipt stays: its
+# k_tidy FILE...: removes these, which earlier commands left, and receipts nobody can ask for. The newest receipt stays: its
 # reply may not have arrived.
 k_tidy() {
   k_files=''
   for k_name in $k_old; do k_files="$k_files $k_dir/$k_name.begin $k_dir/$k_name.o $k_dir/$k_name.e $k_dir/$k_name.rc $k_dir/$k_name.end"; done
-  rm -f "$k_own".*.* $k_files
+  rm -f "$@" $k_files
   k_old='' k_files=''
 }
 
@@ -123,7 +123,7 @@ k_fenced() {
 }
 
 # k_station: the process in whose group changes run, in k_stands while there is one. Starting a session and a shell for each
-# change would be most of what it costs; so one is used again, but only while nothing else lives in its group: a change that
+# change would be most of what it costs; so from the second one on it is used again, but only while nothing else lives in its group: a change that
 # leaves a child behind, or has to be ended, takes its group with it, and the next one gets another. Whoever holds the guard
 # open is such a child. It hears of the end of this shell by the end of its input, and this shell of its end likewise.
 k_station() {
@@ -136,7 +136,7 @@ k_station() {
   k_stands=1
 }
 k_leave() { exec 5<&- 8>&-; k_stands=''; }
-k_stations=0 k_stands='' k_loop='k_guard=$1
+k_changes=0 k_stations=0 k_stands='' k_loop='k_guard=$1
 shift
 trap "" TERM
 export LVM_SUPPRESS_FD_WARNINGS=1
@@ -201,8 +201,15 @@ unset k_stat k_guard k_receipt k_script k_stdin k_status k_rest k_long k_next" "
     k_say r 0 "$k_status" f
     return 0
   fi
-  k_status='' k_long=0 k_next=over
-  if [ -n "$k_stands" ] || k_station; then
+  k_status='' k_long=0 k_next=over k_changes=$((k_changes + 1))
+  if [ "$k_changes" = 1 ]; then # it may well be the only one
+    {
+      setsid -w sh "$k_own.sh" <"$k_stdin" >&3 2>&4 3>&- 4>&- 5<&- 8>&-
+      k_status=$?
+      printf '%s\n' "$k_status" >"$k_receipt.rc"
+      read -r k_rest k_long </proc/self/fdinfo/3
+    } 3>>"$k_receipt.o" 4>>"$k_receipt.e"
+  elif [ -n "$k_stands" ] || k_station; then
     printf '%s\n' "$k_receipt" "$k_own.sh" "$k_stdin" >&8
     read -r k_status k_long k_next <&5
   fi
@@ -377,10 +384,14 @@ k_watch() {
     k_nap=''
     trap 'kill -KILL $k_nap; exit' USR1 # it does not nap on when the shell has ended
     exec </dev/null >/dev/null 2>&1 5<&- 8>&-
-    # Receipts with a name are kept long: who resumes a run takes a missing one for a command that never began.
-    find "$k_dir" -maxdepth 1 -type f '(' -name '.*' -mtime +0 -o -name 'made-*' -mtime +0 -o -mtime +30 ')' ! -name id \
-      -exec rm -f {} +
+    k_cleared=''
     while sleep 3 & k_nap=$!; wait "$k_nap"; do
+      if [ -z "$k_cleared" ]; then
+        # Receipts with a name are kept long: who resumes a run takes a missing one for a command that never began.
+        find "$k_dir" -maxdepth 1 -type f '(' -name '.*' -mtime +0 -o -name 'made-*' -mtime +0 -o -mtime +30 ')' \
+          ! -name id -exec rm -f {} +
+        k_cleared=1
+      fi
       k_state='' k_begun='' k_limit=''
       read -r k_message k_state k_index k_begun k_limit <"$k_own.run"
       if [ -z "$k_state" ]; then
@@ -400,7 +411,7 @@ k_watch() {
   k_watcher=$!
 }
 k_watcher=''
-trap '[ -z "$k_watcher" ] || kill -USR1 "$k_watcher" 2>/dev/null; k_tidy; rm -f "$k_own".*' EXIT
+trap '[ -z "$k_watcher" ] || kill -USR1 "$k_watcher" 2>/dev/null; k_tidy "$k_own".*' EXIT
 k_store=''
 # The store's id appears whole: another shell that starts right now must not find it empty.
 [ -O "$k_dir" ] && [ ! -L "$k_dir" ] && {
