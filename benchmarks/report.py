@@ -19,12 +19,15 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def interleaved(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Runs all ways in turn, so often; what disturbs the machine disturbs them alike."""
+def interleaved(
+    ways: Mapping[str, Callable[[], float]], rounds: int, *, fewer: Mapping[str, int] | None = None
+) -> dict[str, list[float]]:
+    """Runs all ways in turn, so often, or `fewer` times; what disturbs the machine disturbs them alike."""
     found: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds):
         for name, run in ways.items():
-            found[name].append(run())
+            if fewer is None or number < fewer.get(name, rounds):
+                found[name].append(run())
         say(f"round {number + 1} of {rounds}: " + ", ".join(f"{name} {found[name][-1]:.2f}" for name in ways))
     return found
 
