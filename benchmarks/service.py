@@ -89,12 +89,12 @@ def _graph(names: list[str], nodes: int) -> ExecutionGraph:
     return ExecutionGraph.build("bench", fragment, known_hosts=names)
 
 
-async def _run(place: Path, job: Job | None) -> float:
-    """Seconds for the run: as a task of a server with its journal, or with nothing at all."""
+async def _run(place: Path, job: Job | None, *, journaled: bool = False) -> float:
+    """Seconds for the run: as a task of a server with its journal, with a journal alone, or with nothing at all."""
     names = [f"h{number:02}" for number in range(HOSTS)]
     graph = _graph(names, NODES)
     context = memory_context(place, {name: MemoryConnector(name) for name in names})
-    journal = Journal(None)
+    journal = Journal.create(place / "journal") if journaled else Journal(None)
     if job is not None:
         request = RunRequest(
             id=job.task, cluster="bench", pipeline="create", file="", dry_run=False, changes=True, config={}
@@ -119,10 +119,10 @@ def worker(notes: Path) -> None:
     sys.stdout.buffer.write(Outcome(status="succeeded").to_line())
 
 
-def alone() -> None:
-    """The same run with none of it."""
+def alone(journaled: bool) -> None:
+    """The same run with none of it, or with its journal alone."""
     with tempfile.TemporaryDirectory() as directory:
-        print(asyncio.run(_run(Path(directory) / "work", None)))
+        print(asyncio.run(_run(Path(directory) / "work", None, journaled=journaled)))
 
 
 # The server and its followers
@@ -199,19 +199,20 @@ async def _served(url: str, token: str, notes: Path, followers: int) -> tuple[fl
 
 def runs(rounds: int) -> str:
     """A run with journal, store and followers beside the same with none; and how soon followers hear."""
-    times: dict[str, list[float]] = {"alone": [], "served": []}
+    times: dict[str, list[float]] = {"alone": [], "journal": [], "served": []}
     late: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         with server(place) as (url, token):
             for number in range(rounds):
-                command = [sys.executable, "-m", "benchmarks.service", "--alone"]
-                bare = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-                times["alone"].append(float(bare))
+                for way in ("alone", "journal"):
+                    command = [sys.executable, "-m", "benchmarks.service", "--alone", way]
+                    times[way].append(float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
                 seconds, found = asyncio.run(_served(url, token, place, FOLLOWERS))
                 times["served"].append(seconds)
                 late += found
-                say(f"round {number + 1} of {rounds}: alone {float(bare):.2f} s, served {seconds:.2f} s")
+                last = ", ".join(f"{way} {every[-1]:.2f} s" for way, every in times.items())
+                say(f"round {number + 1} of {rounds}: {last}")
     events = 2 * HOSTS * NODES
     middle = {name: statistics.median(every) for name, every in times.items()}
     ratio = target(middle["served"] / middle["alone"], "≤ 1.05")
@@ -219,6 +220,7 @@ def runs(rounds: int) -> str:
         (f"a run of {HOSTS * NODES:,} units, {events / middle['alone']:,.0f} events a second", "seconds", "beside it"),
         [
             ("no journal, no store, nobody follows", spread(times["alone"]), "1.00x"),
+            ("journal alone", spread(times["journal"]), f"{middle['journal'] / middle['alone']:.2f}x"),
             (f"journal, store and {FOLLOWERS} followers", spread(times["served"]), ratio),
         ],
     )
@@ -304,13 +306,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--worker", metavar="DIR", help=argparse.SUPPRESS)
-    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--alone", choices=["alone", "journal"], help=argparse.SUPPRESS)
     parser.add_argument("--serve", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         worker(Path(options.worker))
     elif options.alone:
-        alone()
+        alone(options.alone == "journal")
     elif options.serve:
         serve(options.serve[0], options.serve[1:])
     else:
