@@ -1,7 +1,7 @@
 """The service under load: how soon followers hear of events, what store and followers cost a run, how fast lists are.
 
 A real server (REST, SQLite, server-sent events) and an engine in a worker process of its own; only the hosts are in
-memory, and their steps take as long as a command does. Everything is measured in one run, interleaved, beside the same
+memory, and their steps take as long as short ones do. Everything is measured in one run, interleaved, beside the same
 with none of it.
 """
 
@@ -38,8 +38,8 @@ from kubexm.store.tasks import Task, TaskState, _values
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 
-HOSTS, NODES, SECONDS = 25, 200, 0.05
-"""25 hosts whose steps take 50 ms: 500 units, which is 1,000 events, a second."""
+HOSTS, NODES, SECONDS = 100, 50, 0.2
+"""100 hosts whose steps take 200 ms: 500 units, which is 1,000 events, a second."""
 FOLLOWERS = 50
 TASKS = 100_000
 SPEC = """\
