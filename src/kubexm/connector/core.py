@@ -50,6 +50,11 @@ class HostConnector:
         """The host's name, for messages."""
         return self._link.host
 
+    @property
+    def round_trips(self) -> int:
+        """How many messages the host has answered or is to answer; connecting not counted."""
+        return self._shells.messages
+
     async def connect(self) -> None:
         """Connects and logs in, if that is not done yet."""
         self._closed = False

@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 INLINE_STDIN = 64 * 1024
+_TOGETHER = 16 * 1024
+"""A read with more input than this is sent alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Slot:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.exports = exports(command.env)
-        self.alone = command.sink is not None or command.stdin is not None
+        self.alone = command.sink is not None or len(command.stdin or b"") > _TOGETHER
         """Never sent together with others."""
         self.overdue = False
         """It was ended because its time was over."""
@@ -122,6 +124,11 @@ class Slot:
     def long(self) -> bool:
         """True if it is expected to take a while."""
         return self.command.long
+
+    @property
+    def size(self) -> int:
+        """About how much is sent for it."""
+        return len(self.command.script) + len(self.command.stdin or b"")
 
     def result(self, host: str, exit_code: int) -> CommandResult:
         """What the command did, as far as it is known."""

@@ -45,6 +45,11 @@ class Shells:
         """How many shells there are, or are being opened."""
         return sum(lane.count for lane in self._lanes.values())
 
+    @property
+    def messages(self) -> int:
+        """How many were sent, in all."""
+        return sum(lane.messages for lane in self._lanes.values())
+
     def make_room(self, lane: Lane) -> bool:
         """Closes an idle shell of the other lane; False if there is none."""
         return any(other.drop_idle() for other in self._lanes.values() if other is not lane)
@@ -75,6 +80,8 @@ class Lane:
         self._pump_due = False
         self._grow_timer: asyncio.TimerHandle | None = None
         self._timers: dict[Shell, asyncio.TimerHandle] = {}
+        self.messages = 0
+        """How many were sent, each a round trip."""
 
     @property
     def count(self) -> int:
@@ -145,6 +152,7 @@ class Lane:
                 self._want_more(work)
                 return
             message = self._take(work)
+            self.messages += 1
             shell.send(message)
             self.look_again(shell, message, min(slot.command.timeout for slot in message.slots))
 
@@ -161,11 +169,11 @@ class Lane:
         slots = [work]
         if work.alone:
             return ReadBatch(slots)
-        size = len(work.command.script)
+        size = work.size
         for other in list(self._queue):
             if isinstance(other, Message) or other.alone:
                 continue
-            size += len(other.command.script)
+            size += other.size
             if len(slots) == _BATCH or size > _BATCH_BYTES:
                 break
             slots.append(other)

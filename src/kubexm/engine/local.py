@@ -117,7 +117,7 @@ class _Run:
         status = self._state.status()
         if self._options.rollback and status in (RunStatus.FAILED, RunStatus.INTERRUPTED) and not self._options.dry_run:
             await roll_back(self._ctx, self._layout, self._recorder, self._options.run, self._changed(), self._prior)
-        self._recorder.emit(EventKind.RUN_ENDED, data={"status": status.value})
+        self._recorder.emit(EventKind.RUN_ENDED, data={"status": status.value, "round_trips": self._round_trips()})
         await self._options.journal.durable()
         return self._result(status, started)
 
@@ -410,6 +410,11 @@ class _Run:
             "dry_run": self._options.dry_run,
         }
         self._recorder.emit(EventKind.RUN_RESUMED if resumed else EventKind.RUN_STARTED, data=data)
+
+    def _round_trips(self) -> dict[str, int]:
+        """How many each host took since it was connected, where they are counted."""
+        counts = {name: getattr(host.connector, "round_trips", None) for name, host in self._ctx.host_runtimes.items()}
+        return {name: count for name, count in counts.items() if count is not None and name in self._layout.hosts}
 
     def _changed(self) -> list[int]:
         """What this run changed, or may have."""

@@ -8,7 +8,7 @@ than that; what it took beyond is waiting that no edge explains.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kubexm.plan.graph import ExecutionGraph
 from kubexm.plan.node import ExecutionNode
@@ -47,6 +47,8 @@ class Timeline:
     """The critical path as it was, first to last."""
     longest: float
     """Seconds of the longest path through the graph, by the measured durations."""
+    round_trips: Mapping[str, int] = field(default_factory=dict)
+    """How many each host took beyond connecting, as far as they were counted."""
 
     @property
     def started(self) -> float:
@@ -69,7 +71,9 @@ class Timeline:
         return max(0.0, self.makespan - sum(span.busy for span in self.chain))
 
 
-def timeline_of(graph: ExecutionGraph, spans: Iterable[Span]) -> Timeline:
+def timeline_of(
+    graph: ExecutionGraph, spans: Iterable[Span], round_trips: Mapping[str, int] | None = None
+) -> Timeline:
     """The timeline of a graph's run; of a unit that ran twice the last span counts."""
     known: dict[str, dict[str, Span]] = {}
     for span in spans:
@@ -83,6 +87,7 @@ def timeline_of(graph: ExecutionGraph, spans: Iterable[Span]) -> Timeline:
         spans=tuple(everything),
         chain=_chain(graph, known, everything),
         longest=_longest(graph, known),
+        round_trips=round_trips or {},
     )
 
 

@@ -190,7 +190,9 @@ class RunFiles:
 
     def timeline(self, graph: ExecutionGraph | None = None) -> Timeline:
         """Where the time went so far."""
-        done = (event for event in self.events() if event.kind is EventKind.UNIT_DONE and "started" in event.data)
+        events = self.events()
+        done = (event for event in events if event.kind is EventKind.UNIT_DONE and "started" in event.data)
+        ends = [event.data.get("round_trips", {}) for event in events if event.kind is EventKind.RUN_ENDED]
         spans = (
             Span(
                 node=event.node,
@@ -202,7 +204,7 @@ class RunFiles:
             )
             for event in done
         )
-        return timeline_of(graph or self.graph(), spans)
+        return timeline_of(graph or self.graph(), spans, ends[-1] if ends else None)
 
     def write_timeline(self, graph: ExecutionGraph) -> None:
         """Writes down where the time went: `timeline.html` for people, `trace.json` for trace viewers."""

@@ -107,7 +107,8 @@ def test_the_trace_has_a_process_for_each_host_and_never_overlaps_within_a_threa
     for pieces in threads.values():
         pieces.sort()
         assert all(one[1] <= other[0] for one, other in pairwise(pieces))
-    assert trace["otherData"] == {"makespan": 8.0, "longestPath": 7.0, "addedByKubexm": 1.5}
+    figures = {"makespan": 8.0, "longestPath": 7.0, "addedByKubexm": 1.5, "roundTrips": {}}
+    assert trace["otherData"] == figures
 
 
 def test_the_text_lists_the_critical_path_with_its_gaps() -> None:

@@ -114,7 +114,8 @@ class NamesResolve(HostCheck):
             for index, name in enumerate(("kubexm-preflight.invalid", *names))
         ]
         script = "\n".join(["command -v getent >/dev/null || exit 0", *tries, "wait", ":"])
-        result = await ctx.host.command.read(script, display="look up names")
+        # Apart from other reads: name servers that do not answer would hold up all of them.
+        result = await ctx.host.command.read(script, long=True, display="look up names")
         codes = dict(line.split(" ", 1) for line in result.text.splitlines() if " " in line)
         if codes.get("0") == "124" and ctx.facts.network.nameservers:
             found.append(

@@ -86,11 +86,12 @@ def timeline_to_text(timeline: Timeline) -> str:
     return "\n".join([*columns([head, *rows]), "", _headline(timeline)])
 
 
-def _figures(timeline: Timeline) -> dict[str, float]:
+def _figures(timeline: Timeline) -> dict[str, Any]:
     return {
         "makespan": round(timeline.makespan, 3),
         "longestPath": round(timeline.longest, 3),
         "addedByKubexm": round(timeline.added, 3),
+        "roundTrips": dict(timeline.round_trips),
     }
 
 
