@@ -26,13 +26,14 @@ from kubexm.components.kubelet.layout import (
     UNIT,
     UNIT_FILE,
 )
+from kubexm.components.kubelet.running import KubeletRunning
 from kubexm.components.milestones import JOINING_OPEN, KUBELET_INSTALLED
 from kubexm.components.pki import kubelet_files, place_files
 from kubexm.components.topology import nodes
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment, Milestone
 from kubexm.runtime import TaskContext
-from kubexm.step import DirectoryPresent, ServiceRunning
+from kubexm.step import DirectoryPresent
 from kubexm.task import FragmentBuilder, NodeHandle, Task
 
 __all__ = ["INPUTS", "InstallKubelet", "join_nodes", "kubelet_running"]
@@ -76,9 +77,9 @@ def _files(ctx: TaskContext, hosts: Sequence[Host]) -> tuple[HostFile, ...]:
     )
 
 
-def kubelet_running() -> ServiceRunning:
+def kubelet_running() -> KubeletRunning:
     """The kubelet runs from what it was given; restarted only if something of that changed."""
-    return ServiceRunning(unit=UNIT, inputs=INPUTS)
+    return KubeletRunning(unit=UNIT, inputs=INPUTS)
 
 
 def join_nodes(

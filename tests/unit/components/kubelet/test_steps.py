@@ -19,11 +19,13 @@ from kubexm.components.kubelet.config import bootstrap_conf, kubelet_conf
 from kubexm.components.kubelet.credentials import CA_SECRET, fault_of
 from kubexm.components.kubelet.founding import FoundingObjectsApplied
 from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
+from kubexm.components.kubelet.running import KubeletRunning
 from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade
 from kubexm.connector import Command, CommandResult
 from kubexm.errors import CommandError
 from kubexm.redact import Secret
 from kubexm.runtime import Context, StepContext, Transcript, UnitConnector
+from kubexm.step import ServiceRunning
 from kubexm.step.content import sha256_of
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
@@ -206,3 +208,20 @@ async def test_why_founding_objects_cannot_be_seen(host: Host, error: str, reaso
     monkeypatch.setattr("kubexm.components.api.kubectl._FIRST_WAIT", 100.0)
     host.memory.on(re.compile(r".*admin\.conf.* get .*", re.DOTALL), stderr=error, exit_code=1)
     assert (await FoundingObjectsApplied().precheck(host.ctx)).reason == reason
+
+
+async def test_a_kubelet_that_is_undone_takes_its_pods_along(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    undone: list[str] = []
+
+    async def stopped(step: ServiceRunning, ctx: StepContext) -> None:
+        undone.append(step.unit)
+
+    def ended(command: Command) -> None:
+        undone.append(command.script)
+
+    monkeypatch.setattr(ServiceRunning, "rollback", stopped)
+    host.memory.on(re.compile(r"(?s).*rmp -f -a.*"), callback=ended)
+    host.connector.begin("r")
+    await KubeletRunning(unit="kubelet").rollback(host.ctx)
+    assert undone[0] == "kubelet", "or it would start them again"
+    assert "is-active -q kubelet || ! systemctl is-active -q containerd; then exit 0" in undone[1]

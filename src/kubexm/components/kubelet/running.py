@@ -1,0 +1,25 @@
+"""The kubelet at work, undone with all it started: pods end neither with their kubelet nor with the runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kubexm.runtime import StepContext
+from kubexm.step import ServiceRunning
+
+__all__ = ["KubeletRunning"]
+
+_END_PODS: Final = """if systemctl is-active -q kubelet || ! systemctl is-active -q containerd; then exit 0; fi
+crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 60s rmp -f -a
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletRunning(ServiceRunning):
+    """The kubelet runs from what it was given."""
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """As for any service; and where no kubelet ran before, no pod stays: whoever comes next needs their ports."""
+        await ServiceRunning.rollback(self, ctx)
+        await ctx.host.command.run(_END_PODS, within=300, long=True, display="end the pods of the kubelet")
