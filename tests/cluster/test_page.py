@@ -135,17 +135,19 @@ def test_a_cluster_from_the_page_with_a_host_lost_on_the_way(lab: Lab, served: t
 
         # Verify, delete, forget
         page.get_by_role("link", name=lab.name).first.click()
-        page.get_by_role("button", name="Verify").click()
+        expect(page.get_by_role("heading", name=lab.name)).to_be_visible()
+        page.get_by_role("button", name="Verify", exact=True).click()
         state(page, "succeeded", 6)
         page.get_by_role("link", name=lab.name).first.click()
-        page.get_by_role("button", name="Delete").click()
+        expect(page.get_by_role("heading", name=lab.name)).to_be_visible()
+        page.get_by_role("button", name="Delete", exact=True).click()
         page.get_by_label("Name of the cluster").fill(lab.name)
         page.get_by_role("dialog").get_by_role("button", name="Delete the cluster").click()
         state(page, "succeeded", 6)
         watched.shot("lab-07-deleted")
         assert "kubelet" not in lab.run("n1", "ps", "-eo", "comm")
         page.get_by_role("link", name=lab.name).first.click()
-        page.get_by_role("button", name="Forget").click()
+        page.get_by_role("button", name="Forget", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Forget it").click()
         expect(page.get_by_role("heading", name="Clusters")).to_be_visible()
         assert watched.complaints == []

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kubexm.events import EventKind
 from kubexm.plan import ExecutionGraph, HostResult, NodeResult, State
 from kubexm.rest.access import Anyone, Role, TaskOperator, TaskViewer
 from kubexm.rest.actions import ACCEPTED
@@ -164,10 +165,11 @@ async def list_events(
     request: Request,
     task: TaskViewer,
     after: Annotated[int, Query(ge=0, le=2**53, description="A sequence number.")] = 0,
+    kind: Annotated[list[EventKind], Query(max_length=20, description="Only of one of these kinds.")] = [],  # noqa: B006
     limit: Limit = 500,
 ) -> list[EventOut]:
     """The events that are in the store, behind a sequence number. To be told as they happen, follow `events`."""
-    found = await server_of(request).store.runs.events(task.n, after=after, limit=limit)
+    found = await server_of(request).store.runs.events(task.n, after=after, limit=limit, kinds=kind)
     return [
         EventOut(
             seq=each.seq, time=each.time, kind=each.kind, node=each.node, host=each.host, data=from_json(each.data)

@@ -144,9 +144,13 @@ class Runs:
 
     # Asking
 
-    async def events(self, task: int, *, after: int = 0, limit: int = 1000) -> list[KeptEvent]:
-        """Events after this sequence number, in order."""
+    async def events(
+        self, task: int, *, after: int = 0, limit: int = 1000, kinds: Collection[str] = ()
+    ) -> list[KeptEvent]:
+        """Events after this sequence number, in order; only of these kinds, if any are named."""
         query = select(events).where(events.c.task == task, events.c.seq > after).order_by(events.c.seq).limit(limit)
+        if kinds:
+            query = query.where(events.c.kind.in_(sorted(kinds)))
         return [KeptEvent(row.seq, row.time, row.kind, row.node, row.host, row.data) for row in await self._rows(query)]
 
     async def graph(self, digest: str) -> bytes:

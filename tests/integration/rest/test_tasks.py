@@ -65,6 +65,8 @@ async def test_a_run_from_request_to_every_way_of_looking_at_it(
     assert [span["node"] for span in timeline["spans"] if span["critical"]]
     history = (await client.get(f"/tasks/{task}/history")).json()
     assert [each["seq"] for each in history] == list(range(1, done["seq"] + 1))
+    ends = (await client.get(f"/tasks/{task}/history", params={"kind": ["run.started", "run.ended"]})).json()
+    assert ends == [history[0], history[-1]]
     listed = (await client.get("/tasks", params={"cluster": "demo", "state": ["succeeded"]})).json()["items"]
     assert [each["id"] for each in listed] == [task]
     shown = (await client.get("/clusters/demo")).json()

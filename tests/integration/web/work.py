@@ -91,8 +91,10 @@ class VerifyPipeline(Pipeline):
 if __name__ == "__main__":
     PIPELINES.update(PLACES)
     if sys.argv[1:] == ["worker"]:
+        from kubexm.connector import ConnectionPool
         from kubexm.service.worker import main as work
 
+        ConnectionPool.__init__.__kwdefaults__ |= {"reconnect_for": 5.0}  # type: ignore[operator]  # given up soon
         work()
     else:
         worker = (sys.executable, "-m", "tests.integration.web.work", "worker")

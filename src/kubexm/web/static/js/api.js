@@ -90,6 +90,9 @@ export class Session {
     return (RANK[has] ?? 0) >= RANK[role];
   }
 
+  /** Whether there is any cluster, known or to come, with which they may do that. */
+  mayAnywhere(role) { return Object.values(this.grants).some((has) => (RANK[has] ?? 0) >= RANK[role]); }
+
   static async current() { return new Session(await get("/session")); }
 
   static async open(token) { return new Session(await post("/session", { token })); }

@@ -51,10 +51,14 @@ export class TaskModel extends EventTarget {
 
   async load() {
     if (!this.task.units) return this.wait(); // there is no graph yet
-    const [matrix, outline, failures] = await Promise.all(["matrix", "outline", "failures"].map((what) => get(`${this.path}/${what}`)));
+    const [matrix, outline, failures, lost] = await Promise.all([
+      ...["matrix", "outline", "failures"].map((what) => get(`${this.path}/${what}`)),
+      get(`${this.path}/history`, { kind: ["host.lost", "run.resumed"] }),
+    ]);
     if (this.closed) return;
     this.take(matrix, outline);
     this.failures = failures.map((each) => ({ ...each, exit_code: each.more.exit_code, command: each.more.command }));
+    this.lost = new Map(lost.slice(lost.findLastIndex((each) => each.kind === "run.resumed") + 1).map((each) => [each.host, each.data.reason]));
     this.tell("graph");
     this.tell("change");
     this.follow(matrix.seq);

@@ -48,7 +48,7 @@ export async function view({ session }) {
         h("div", {}, h("h1", {}, "Clusters"), summary),
         h("span", { className: "grow" }),
         sought,
-        h("a", { className: "button primary", href: "#/new" }, "New cluster")),
+        session.mayAnywhere("operator") && h("a", { className: "button primary", href: "#/new" }, "New cluster")),
       list),
   };
 }
@@ -74,8 +74,8 @@ function card(cluster) {
 function empty(session) {
   return h("div", { className: "card welcome" },
     h("h2", {}, "No cluster yet"),
-    h("p", {}, session.may("operator", "*")
+    h("p", {}, session.mayAnywhere("operator")
       ? "Start from a cluster.yaml: it is checked as you type, and nothing happens on any host before you have seen the plan."
       : "None that you may see. Ask an administrator for a role on one."),
-    session.may("operator", "*") && h("a", { className: "button primary", href: "#/new" }, "New cluster"));
+    session.mayAnywhere("operator") && h("a", { className: "button primary", href: "#/new" }, "New cluster"));
 }

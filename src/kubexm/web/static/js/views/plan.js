@@ -28,7 +28,7 @@ class PlanPage {
     this.nodes = nodes;
     this.tree = h("pre", { className: "text tree" });
     this.diff = h("div", { className: "plan-diff" });
-    this.place = h("div", { className: "tab-place" });
+    this.place = h("div", { className: "tab-place", role: "tabpanel" });
     this.tabs = [["graph", "Graph", this.graph.element], ["list", "List", h("div", { className: "padded" }, this.tree)], ["diff", "Changes since the last plan", h("div", { className: "padded" }, this.diff)]];
     this.tablist = h("div", { className: "tabs", role: "tablist" }, this.tabs.map(([name, label]) => h("button", { role: "tab", id: `tab-${name}`, onclick: () => this.choose(name) }, label)));
     const left = nodes.filter((node) => node.excluded).length;

@@ -39,7 +39,7 @@ class TaskPage {
     this.buttons = h("div", { className: "row buttons" });
     this.connection = h("span", { className: "connection" });
     this.empty = h("div", { className: "empty tab-empty" });
-    this.place = h("div", { className: "tab-place" });
+    this.place = h("div", { className: "tab-place", role: "tabpanel" });
     this.words = words;
     this.tabs = {};
     this.open = open;
