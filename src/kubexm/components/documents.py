@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["merged", "yaml_stream", "yaml_text"]
+__all__ = ["merged", "rendered", "yaml_stream", "yaml_text"]
+
+_RENDERED: Final[dict[str, str]] = {}
+_MOST: Final = 64
 
 _PLAIN: Final = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./+()@*-]|:(?=[^\s])|=|,| (?=[A-Za-z0-9(]))*")
 _WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
@@ -40,7 +43,27 @@ def yaml_text(document: Mapping[str, Any]) -> str:
 
 def yaml_stream(documents: Iterable[Mapping[str, Any]]) -> str:
     """Several documents, `---` between them."""
-    return "---\n".join(yaml_text(document) for document in documents)
+    whole = list(documents)
+    text = "---\n".join(yaml_text(document) for document in whole)
+    try:
+        _RENDERED[text] = json.dumps(whole)
+    except TypeError:
+        return text  # what JSON does not have is read from the text
+    if len(_RENDERED) > _MOST:
+        del _RENDERED[next(iter(_RENDERED))]
+    return text
+
+
+def rendered(text: str) -> list[Any] | None:
+    """The documents of a stream made here of late, as new data; None for any other. Reading YAML takes long."""
+    known = _RENDERED.get(text)
+    return None if known is None else list(json.loads(known, parse_float=_number))
+
+
+def _number(text: str) -> int | float:
+    """As YAML's readers have it: what is whole is an integer."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
 def _mapping(value: Mapping[str, Any], depth: int) -> list[str]:

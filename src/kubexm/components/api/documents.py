@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from kubexm.components.documents import rendered
 from kubexm.errors import KubexmError
 
 __all__ = ["LABEL", "ManifestObject", "Ref", "objects_of", "yaml_documents"]
@@ -152,6 +153,8 @@ def _opened(document: Any, place: str) -> Iterator[Any]:
 
 def yaml_documents(text: str, name: str) -> list[Any]:
     """The documents of a YAML stream as plain data; KubexmError says what is wrong, and where."""
+    if (known := rendered(text)) is not None:
+        return known
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

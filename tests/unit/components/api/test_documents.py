@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kubexm.components.api import Ref, objects_of, yaml_documents
+from kubexm.components.documents import yaml_stream
 from kubexm.errors import KubexmError
 
 
@@ -127,3 +128,20 @@ def test_a_cluster_wide_object_is_found_whatever_namespace_its_manifest_names() 
     assert wanted.means(Ref("example.com", "Wide", "apps", "a", "v1"))
     assert not wanted.means(Ref("example.com", "Wide", "other", "a", "v1"))
     assert not wanted.means(Ref("example.org", "Wide", "apps", "a", "v1"))
+
+
+def test_what_was_rendered_here_is_the_same_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd: dict[Any, Any] = {"t": "x\ny\n", 2: "no", "1_0": "1_0", "e": [], "deep": [{"k": [[]]}]}
+    cluster = {"a": [1, 2.0, 0.5, True, None, {}], **odd}
+        "a": [1, 2.0, 0.5, True, None, {}],
+        "t": "x\ny\n",
+        2: "no",
+        "1_0": "1_0",
+        "e": [],
+        "deep": [{"k": [[]]}],
+    }
+    text = yaml_stream([cluster, {"kind": "Second"}])
+    quick = yaml_documents(text, "x")
+    monkeypatch.setattr("kubexm.components.api.documents.rendered", lambda _: None)
+    assert quick == yaml_documents(text, "x")
+    assert [type(value) for value in quick[0]["a"]] == [type(value) for value in yaml_documents(text, "x")[0]["a"]]
