@@ -132,15 +132,7 @@ def test_a_cluster_wide_object_is_found_whatever_namespace_its_manifest_names() 
 
 def test_what_was_rendered_here_is_the_same_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
     odd: dict[Any, Any] = {"t": "x\ny\n", 2: "no", "1_0": "1_0", "e": [], "deep": [{"k": [[]]}]}
-    cluster = {"a": [1, 2.0, 0.5, True, None, {}], **odd}
-        "a": [1, 2.0, 0.5, True, None, {}],
-        "t": "x\ny\n",
-        2: "no",
-        "1_0": "1_0",
-        "e": [],
-        "deep": [{"k": [[]]}],
-    }
-    text = yaml_stream([cluster, {"kind": "Second"}])
+    text = yaml_stream([{"a": [1, 2.0, 0.5, True, None, {}], **odd}, {"kind": "Second"}])
     quick = yaml_documents(text, "x")
     monkeypatch.setattr("kubexm.components.api.documents.rendered", lambda _: None)
     assert quick == yaml_documents(text, "x")
