@@ -82,8 +82,9 @@ def ended(process: subprocess.Popen[str], timeout: float = 900) -> Outcome:
 
 
 def kubectl(lab: Lab, *words: str, host: str = "n1", timeout: float = 120) -> str:
-    """What kubectl prints on a control plane."""
-    return lab.run(host, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", *words, timeout=timeout)
+    """What kubectl prints on a control plane; its cache goes where things come and go."""
+    access = ("--kubeconfig", "/etc/kubernetes/admin.conf", "--cache-dir", "/tmp/kubectl")
+    return lab.run(host, "kubectl", *access, *words, timeout=timeout)
 
 
 def edit(file: Path, **sections: Any) -> None:

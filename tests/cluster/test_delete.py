@@ -99,7 +99,7 @@ def test_a_missing_host_is_done_later(pair: Lab) -> None:
     assert sh(pair, "n2", "systemctl is-active kubelet").strip() == "active"
 
     rest = delete(pair)
-    assert (rest.exit_code, rest.errors) == (0, {}), rest.stderr
+    assert (rest.exit_code, rest.errors, rest.warnings) == (0, {}, {}), rest.stderr
     assert rest.states["removal.host.workloads", "n1"] == "satisfied"
     assert rest.states["removal.host.packages", "n2"] == "succeeded", "the bundle brought packages, and they go again"
     assert_as_before(before, pair)

@@ -50,7 +50,7 @@ def snapshots(lab: Lab) -> dict[str, Snapshot]:
 def assert_gone(lab: Lab, before: dict[str, Snapshot]) -> None:
     """Delete leaves nothing of it."""
     done = kubexm(lab.cluster_file, "delete", "cluster", "--yes")
-    assert (done.exit_code, done.errors) == (0, {}), done.stderr
+    assert (done.exit_code, done.errors, done.warnings) == (0, {}, {}), done.stderr
     for name, was in before.items():
         assert was.differences(take(lab, name), allowed_to_differ()) == [], name
 

@@ -132,8 +132,9 @@ class NodeJoined(Step):
         )
         if not result.ok:
             raise await self._error(ctx, result.exit_code)
-        # The running kubelet reaches the API the same way: it need not be restarted for this.
-        await ctx.host.files.write(KUBELET_CONF, self._conf(ctx), mode=0o600, snapshot=snapshot(ctx))
+        # The running kubelet reaches the API the same way: it need not be restarted for this. What is there is its own
+        # writing and no original; it goes with the directory.
+        await ctx.host.files.write(KUBELET_CONF, self._conf(ctx), mode=0o600, keep=False, snapshot=snapshot(ctx))
 
     async def rollback(self, ctx: StepContext) -> None:
         """Puts back the kubeconfig that was there before this run."""
