@@ -7,6 +7,7 @@ import { count, shorten, within } from "../words.js";
 
 const MOST_OPEN = 70; // nodes: more of them and modules begin closed
 const MOST_AT_ALL = 1500;
+const MOST_OPENED = 2; // by themselves, because something failed in them
 const NEAREST = 2.2;
 const EASY = 0.55; // smaller, and nobody can read it: then one looks at the beginning, not at all of it
 
@@ -67,7 +68,7 @@ export class Graph {
       const { module } = this.model.graph.nodes[this.model.graph.nodeAt.get(node)];
       if (this.shownFailed.has(module)) continue;
       this.shownFailed.add(module);
-      if (!this.opened.has(module)) { this.opened.add(module); more = true; }
+      if (this.shownFailed.size <= MOST_OPENED && !this.opened.has(module)) { this.opened.add(module); more = true; }
     }
     return more;
   }
@@ -151,7 +152,7 @@ export class Graph {
       s("title", {}, `${node.id}\n${node.does}\n${where}${node.excluded ? `\nleft out: ${node.excluded}` : ""}`),
       s("rect", { class: "body", x: place.x, y: place.y, width: place.wide, height: place.high, rx: 8 }),
       s("rect", { class: "edge", x: place.x, y: place.y + 7, width: 4, height: place.high - 14, rx: 2 }),
-      s("text", { class: "name", x: place.x + 12, y: place.y + 16 }, shorten(within(node.id), 22)),
+      s("text", { class: "name", x: place.x + 12, y: place.y + 16 }, shorten(within(node.id), 20)),
       s("text", { class: "sign", x: place.x + place.wide - 11, y: place.y + 16, "text-anchor": "end" }),
       s("text", { class: "more", x: place.x + 12, y: place.y + 31 }, shorten(`${where} · ${node.does}`, 27)),
       node.hosts > 1 && this.live ? meter.element : null);
@@ -191,7 +192,7 @@ export class Graph {
       box.meter?.show(counts);
       if (!box.name) continue;
       const sign = box.element.querySelector(".sign");
-      sign.textContent = root ? "✕ root cause" : state === "partly" ? "" : GLYPH[state] ?? "";
+      sign.textContent = root ? (within(box.name).length > 12 ? "✕" : "✕ root cause") : state === "partly" ? "" : GLYPH[state] ?? "";
       const done = counts[CODE.succeeded] + counts[CODE.satisfied];
       box.element.setAttribute("aria-label", `${box.name}: ${root ? "root cause, " : ""}${state}, ${done} done`);
     }
