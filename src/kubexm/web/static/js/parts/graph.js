@@ -139,7 +139,7 @@ export class Graph {
       s("text", { class: "module-name", x: place.x + 14, y: place.y + 21 }, `▸ ${shorten(place.module, 17)}`),
       s("text", { class: "sign", x: place.x + place.wide - 14, y: place.y + 21, "text-anchor": "end" }),
       s("text", { class: "more", x: place.x + 14, y: place.y + 38 }, `${count(place.members.length, "node")}, ${count(hosts, "host")}`),
-      meter.element);
+      this.live ? meter.element : null);
     this.boxes.push({ element, meter, name: place.module, members: place.members, counts: () => this.model.countsOfAll?.(place.members) });
     return element;
   }
