@@ -21,6 +21,7 @@ from kubexm.connector.replies import ScratchFull
 from kubexm.connector.shell import ShellInfo
 from kubexm.connector.shells import Shells
 from kubexm.connector.transfer import Digests, Transfer
+from kubexm.connector.turns import Turns
 from kubexm.errors import AuthenticationError, ConnectError, HostKeyError, SudoError, UsageError
 
 __all__ = ["HostConnector"]
@@ -34,7 +35,14 @@ _RECEIPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,180}")
 class HostConnector:
     """The contract of `Connector` over any `Link`. The methods beyond it are for its own parts."""
 
-    def __init__(self, link: Link, *, reconnect_for: float = 60.0, digests: Digests | None = None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        *,
+        reconnect_for: float = 60.0,
+        digests: Digests | None = None,
+        sending: Turns | None = None,
+    ) -> None:
         self._link = link
         self._reconnect_for = reconnect_for
         self._fence: Fence | None = None
@@ -43,7 +51,7 @@ class HostConnector:
         self._deadlines = Deadlines(link)
         self._shells = Shells(link, self._deadlines.overdue)
         self._changes = Changes(self)
-        self._transfer = Transfer(self, digests or Digests())
+        self._transfer = Transfer(self, digests or Digests(), sending)
 
     @property
     def host(self) -> str:

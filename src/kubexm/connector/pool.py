@@ -13,10 +13,14 @@ from kubexm.connector.local import LocalConnector
 from kubexm.connector.settings import ConnectionSettings
 from kubexm.connector.ssh import SSHConnector, hang_up
 from kubexm.connector.transfer import Digests
+from kubexm.connector.turns import Turns
 from kubexm.errors import ConnectError
 from kubexm.redact import Secret
 
 __all__ = ["ConnectionPool"]
+
+_SENDING = 1
+"""Large files on their way, beside one for each host: all at once would all arrive last."""
 
 _Chain = tuple[ConnectionSettings, ...]
 
@@ -28,6 +32,7 @@ class ConnectionPool:
         self._dialler = Dialler(handshakes=handshakes)
         self._reconnect_for = reconnect_for
         self._digests = Digests()
+        self._sending = Turns(_SENDING)
         self._connectors: dict[str, SSHConnector | LocalConnector] = {}
         self._bastions: dict[_Chain, asyncio.Task[asyncssh.SSHClientConnection]] = {}
 
@@ -36,8 +41,14 @@ class ConnectionPool:
         known = self._connectors.get(host)
         if known is None:
             known = self._connectors[host] = SSHConnector(
-                host, settings, self._dial, reconnect_for=self._reconnect_for, digests=self._digests
+                host,
+                settings,
+                self._dial,
+                reconnect_for=self._reconnect_for,
+                digests=self._digests,
+                sending=self._sending,
             )
+            self._sending.widen()
         assert isinstance(known, SSHConnector), f"{host} is local"
         return known
 

@@ -12,6 +12,7 @@ from kubexm.connector.core import HostConnector
 from kubexm.connector.link import ChannelListener, LinkLost, SessionRefused
 from kubexm.connector.settings import ConnectionSettings
 from kubexm.connector.transfer import Digests
+from kubexm.connector.turns import Turns
 from kubexm.errors import ConnectError
 
 __all__ = ["Dial", "SSHConnector", "SSHLink", "hang_up"]
@@ -189,6 +190,7 @@ class SSHConnector(HostConnector):
         *,
         reconnect_for: float = 60.0,
         digests: Digests | None = None,
+        sending: Turns | None = None,
     ) -> None:
-        super().__init__(SSHLink(host, settings, dial), reconnect_for=reconnect_for, digests=digests)
+        super().__init__(SSHLink(host, settings, dial), reconnect_for=reconnect_for, digests=digests, sending=sending)
         self.settings = settings

@@ -80,10 +80,12 @@ def _sha256(path: Path) -> str:
 class Transfer:
     """Uploads and downloads of one connector."""
 
-    def __init__(self, carrier: Carrier, digests: Digests) -> None:
+    def __init__(self, carrier: Carrier, digests: Digests, sending: Turns | None = None) -> None:
         self._carrier = carrier
         self._digests = digests
         self._turns = Turns(_AT_ONCE)
+        self._sending = sending or Turns(_AT_ONCE)
+        """Shared by all hosts: what is needed first leaves this machine first."""
 
     async def upload(self, upload: Upload, *, fenced: bool = True) -> bool:
         """Puts the file there; False if content, mode and owner were so already."""
@@ -158,7 +160,7 @@ class Transfer:
                 await self._carrier.read(Command(script=shell("rm", "-f", part), sudo=upload.sudo))
                 offset = 0
             try:
-                async with self._turns.turn(upload.urgency):
+                async with self._turns.turn(upload.urgency), self._sending.turn(upload.urgency):
                     verdict = await self._stream(upload, place, part, offset, size)
             except LinkLost:
                 why = f"the connection broke {_TRIES} times"

@@ -18,6 +18,10 @@ class Turns:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._came = 0
 
+    def widen(self) -> None:
+        """Lets one more at once."""
+        self._next()
+
     @asynccontextmanager
     async def turn(self, urgency: float = 0.0) -> AsyncIterator[None]:
         """Waits for a turn, and has it until the block ends."""

@@ -63,3 +63,24 @@ async def test_a_turn_that_ends_in_an_error_is_given_back() -> None:
     async with asyncio.timeout(5):
         async with turns.turn():
             pass
+
+
+async def test_one_more_at_once_goes_to_who_waits_or_to_who_comes() -> None:
+    turns, release, went = Turns(1), asyncio.Event(), []
+
+    async def go(name: str) -> None:
+        async with turns.turn():
+            went.append(name)
+            await release.wait()
+
+    tasks = [asyncio.create_task(go(name)) for name in ("first", "second")]
+    await asyncio.sleep(0)
+    assert went == ["first"]
+    turns.widen()
+    turns.widen()
+    tasks.append(asyncio.create_task(go("third")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert sorted(went) == ["first", "second", "third"]
+    release.set()
+    await asyncio.gather(*tasks)
