@@ -46,7 +46,8 @@ def snapshots(lab: Lab) -> dict[str, Snapshot]:
 def assert_as_before(before: dict[str, Snapshot], lab: Lab, *hosts: str) -> None:
     allowed = allowed_to_differ()
     for name in hosts or before:
-        assert before[name].differences(take(lab, name), allowed) == [], name
+        found = before[name].differences(take(lab, name), allowed)
+        assert not found, (name, found)
 
 
 def work_files(lab: Lab) -> list[str]:

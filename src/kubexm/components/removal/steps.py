@@ -20,6 +20,10 @@ _BORROWED = PurePosixPath("/run/kubexm/nft")
 _RUNTIME_UNIT = "containerd.service"
 _POLITE, _SHORT = 10, 1
 _LEASE = ("lease", "lease.lock", "lease.new")
+# What a killed kubexm had sent half lies beside where it was to go; found before the mark goes.
+_HALF_SENT = """for d in /usr/local /opt /etc; do
+  if [ -d "$d" ]; then find "$d" -xdev -type f -name '.kubexm-*.part' -user root -exec rm -f -- {} + || exit 1; fi
+done"""
 _CLEAN = """kx_clean() {
   d=$1
   shift
@@ -222,6 +226,7 @@ class HostReleased(Step):
             if below:
                 lines.append(f"kx_clean {shell(top, *below)}")
         lines.append(f"rm -rf -- /run/kubexm/kubectl {_BORROWED}")
+        lines.append(_HALF_SENT)
         lines.append("if [ -d originals ]; then rmdir -- originals/* originals 2>/dev/null; fi")
         lines.append(f"rm -f -- cluster.json && sync -- . || exit 1\ncd / && rmdir -- {shell(STATE)} 2>/dev/null || :")
         await ctx.host.command.run("\n".join(lines), display="remove what kubexm kept on the host")
