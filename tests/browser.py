@@ -45,7 +45,7 @@ class Watched:
         self.page = page
         self.url = url
         self.complaints: list[str] = []
-        self.expected: list[str] = []
+        self.expected = ["net::ERR_NETWORK_CHANGED"]  # the machine got or lost an interface: a lab's, for example
         page.set_default_timeout(_SECONDS * 1000)
         page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: self._note(str(error)))

@@ -133,6 +133,21 @@ def test_the_keyboard_is_enough(open_page: OpenPage, done: str) -> None:
     page.get_by_role("heading", name="Clusters").wait_for()
 
 
+def test_a_token_that_is_revoked_ends_what_the_page_may(site: Site, open_page: OpenPage, done: str) -> None:
+    client = site.client()
+    made = client.post("/tokens", json={"name": "guest", "grants": {"*": "viewer"}}).json()
+    watched = open_page(f"#/clusters/show?for={done}", login=False)
+    watched.expected += ["401"]
+    page = watched.page
+    page.get_by_label("Token").fill(made["token"])
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="show").wait_for()
+    assert page.get_by_role("button", name="Delete").count() == 0, "a viewer only looks"
+    client.delete(f"/tokens/{made['id']}")
+    expect(page.get_by_label("Token")).to_be_visible()
+    expect(page.locator("#notices")).to_contain_text("session has ended")
+
+
 def test_a_theme_that_was_chosen_stays(open_page: OpenPage) -> None:
     page = open_page(color_scheme="light").page
     button = page.get_by_role("button", name=re.compile("Theme"))

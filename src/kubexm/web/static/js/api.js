@@ -1,6 +1,7 @@
 // REST, as the page asks it: a cookie says who it is, a word of its own goes with each change.
 
 const PREFIX = "/api/v1";
+const AGAIN = 400;
 let csrf = null;
 let lost = () => {};
 
@@ -36,19 +37,26 @@ async function ask(method, path, { body, headers = {}, query, signal } = {}) {
     sent["Content-Type"] = "application/json";
   }
   if (method !== "GET" && csrf) sent["X-CSRF-Token"] = csrf;
-  let answer;
-  try {
-    answer = await fetch(`${PREFIX}${path}${words.size ? `?${words}` : ""}`, { method, headers: sent, body: content, signal });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "the server does not answer", hint: "is `kubexm serve` running, and reachable from here?" });
-  }
+  const answer = await sending(`${PREFIX}${path}${words.size ? `?${words}` : ""}`, { method, headers: sent, body: content, signal });
   if (!answer.ok) {
     const document = await answer.json().catch(() => ({}));
-    if (answer.status === 401 && path !== "/session") lost();
+    if (answer.status === 401 && !(method === "POST" && path === "/session")) lost();
     throw new Problem(answer.status, document);
   }
   return answer;
+}
+
+/** Sends it. What only reads is tried once more: networks change under a laptop. */
+async function sending(url, options) {
+  for (let tries = options.method === "GET" ? 2 : 1; ; tries--) {
+    try {
+      return await fetch(url, options);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      if (tries <= 1) throw new Problem(0, { detail: "the server does not answer", hint: "is `kubexm serve` running, and reachable from here?" });
+      await new Promise((resolve) => setTimeout(resolve, AGAIN));
+    }
+  }
 }
 
 async function json(method, path, options) {
