@@ -71,9 +71,7 @@ class Timeline:
         return max(0.0, self.makespan - sum(span.busy for span in self.chain))
 
 
-def timeline_of(
-    graph: ExecutionGraph, spans: Iterable[Span], round_trips: Mapping[str, int] | None = None
-) -> Timeline:
+def timeline_of(graph: ExecutionGraph, spans: Iterable[Span], round_trips: Mapping[str, int] | None = None) -> Timeline:
     """The timeline of a graph's run; of a unit that ran twice the last span counts."""
     known: dict[str, dict[str, Span]] = {}
     for span in spans:
