@@ -145,7 +145,7 @@ class ClusterPage {
   }
 
   async erase() {
-    const confirm = h("input", { name: "confirm", id: "confirm", autocomplete: "off", required: true, pattern: this.name.replaceAll("-", "\\-"), placeholder: this.name, autofocus: true });
+    const confirm = h("input", { name: "confirm", id: "confirm", autocomplete: "off", required: true, pattern: this.name, placeholder: this.name, autofocus: true });
     const values = await ask({
       title: `Delete ${this.name}?`,
       words: h("p", {}, "Every host is given back as it was before. What ran on the cluster is lost. Type its name to be sure."),
