@@ -153,8 +153,9 @@ def site(servers: dict[str, SshServer], tmp_path_factory: pytest.TempPathFactory
     process.wait(60)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for longer than a module: while it is open, its event loop runs, and no other can."""
     if reason := why_no_chromium():
         pytest.skip(reason)
     with chromium() as found:
