@@ -105,7 +105,8 @@ async def test_a_check_of_all_hosts_takes_three_reads_each_and_no_change(tmp_pat
     await fleet.preflight(tmp_path)
     for name, connector in fleet.connectors.items():
         assert len(connector.commands) == 3, (name, connector.scripts)
-        assert not any(command.changes or command.long for command in connector.commands)
+        assert not any(command.changes for command in connector.commands)
+        assert sum(command.long for command in connector.commands) == 1, "names are looked up beside all other reads"
 
 
 async def test_a_dry_run_tells_the_same_findings(tmp_path: Path) -> None:
