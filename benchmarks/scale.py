@@ -22,13 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.engine import Counter, NoOp
 from benchmarks.report import machine, say, spread, table, target
 from kubexm.engine import Journal, LocalEngine, RunOptions
-from kubexm.events import Event
 from kubexm.plan import ExecutionFragment, ExecutionGraph, RunStatus
 from kubexm.runtime import StepContext
 from kubexm.service import ClusterService
-from kubexm.step import NOTHING, Check, Resources, Step, Values
+from kubexm.step import Values
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 
@@ -78,33 +78,14 @@ def planned(file: Path) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn(Step):
+class Drawn(NoOp):
     """Takes its drawn time on each host and touches nothing."""
 
     node: str
 
-    def reads(self) -> Resources:
-        return NOTHING
-
-    def writes(self) -> Resources:
-        return NOTHING
-
-    async def precheck(self, ctx: StepContext) -> Check:
-        return Check.unreadable()
-
     async def run(self, ctx: StepContext) -> Values | None:
         await asyncio.sleep(DRAWN[self.node, ctx.host.name])
         return None
-
-
-class Spans:
-    """An observer that counts."""
-
-    def __init__(self) -> None:
-        self.events = 0
-
-    def on_event(self, event: Event) -> None:
-        self.events += 1
 
 
 def simulated(graph: ExecutionGraph) -> ExecutionGraph:
@@ -140,7 +121,7 @@ def carried_out(file: Path) -> dict[str, float]:
         graph = simulated(plan.graph)
         context = memory_context(file.parent / "work", {name: MemoryConnector(name) for name in graph.hosts})
         journal = Journal.create(file.parent / "journal")
-        options = RunOptions(run="scale", journal=journal, observers=(Spans(),))
+        options = RunOptions(run="scale", journal=journal, observers=(Counter(),))
         before, began = time.process_time(), time.perf_counter()
         result = await LocalEngine(parallel=100_000).execute(context, graph, options)
         seconds, cpu = time.perf_counter() - began, time.process_time() - before

@@ -25,13 +25,13 @@ from pathlib import Path
 import httpx
 from sqlalchemy import insert
 
+from benchmarks.engine import NoOp
 from benchmarks.report import machine, say, spread, table, target
 from kubexm.engine import Cancellation, Journal, LocalEngine, RunOptions
 from kubexm.plan import ExecutionFragment, ExecutionGraph, ExecutionNode, RunStatus
 from kubexm.runtime import StepContext
 from kubexm.service.jobs import Job, Outcome
 from kubexm.service.run_files import RunFiles, RunRequest
-from kubexm.step import NOTHING, Check, Resources, Step
 from kubexm.store.store import Store
 from kubexm.store.tables import tasks
 from kubexm.store.tasks import Task, TaskState, _values
@@ -53,19 +53,10 @@ _FRAME = re.compile(rb'^data: \{"seq":(\d+),"time":([\d.]+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Takes(Step):
+class Takes(NoOp):
     """Takes as long as a command on a host does."""
 
     seconds: float
-
-    def reads(self) -> Resources:
-        return NOTHING
-
-    def writes(self) -> Resources:
-        return NOTHING
-
-    async def precheck(self, ctx: StepContext) -> Check:
-        return Check.unreadable()
 
     async def run(self, ctx: StepContext) -> None:
         await asyncio.sleep(self.seconds)
