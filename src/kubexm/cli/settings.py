@@ -101,19 +101,11 @@ def _token(ctx: typer.Context, value: str | None) -> None:
         _settings(ctx).token = value
 
 
-def _token_file(ctx: typer.Context, param: typer.CallbackParam, value: Path | None) -> None:
-    if value is not None and (_on_the_line(ctx, param) or _settings(ctx).token_file is None):
-        _settings(ctx).token_file = value
-
-
-def _server_ca(ctx: typer.Context, param: typer.CallbackParam, value: Path | None) -> None:
-    if value is not None and (_on_the_line(ctx, param) or _settings(ctx).server_ca is None):
-        _settings(ctx).server_ca = value
-
-
-def _server_fingerprint(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> None:
-    if value and (_on_the_line(ctx, param) or not _settings(ctx).server_fingerprint):
-        _settings(ctx).server_fingerprint = value
+def _of_server(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
+    """Keeps the setting of that name; what is on the line wins over the environment, wherever it stands there."""
+    name = param.name or ""
+    if value and (_on_the_line(ctx, param) or not getattr(_settings(ctx), name)):
+        setattr(_settings(ctx), name, value)
 
 
 def _on_the_line(ctx: typer.Context, param: typer.CallbackParam) -> bool:
@@ -197,7 +189,7 @@ def global_options(
             metavar="FILE",
             envvar="KUBEXM_TOKEN_FILE",
             show_envvar=False,
-            callback=_token_file,
+            callback=_of_server,
             expose_value=False,
             help="A file of mode 0600 that holds the token (also: KUBEXM_TOKEN_FILE).",
         ),
@@ -209,7 +201,7 @@ def global_options(
             metavar="FILE",
             envvar="KUBEXM_SERVER_CA",
             show_envvar=False,
-            callback=_server_ca,
+            callback=_of_server,
             expose_value=False,
             help="Certificate of the CA that signed the server's (also: KUBEXM_SERVER_CA).",
         ),
@@ -221,7 +213,7 @@ def global_options(
             metavar="SHA256",
             envvar="KUBEXM_SERVER_FINGERPRINT",
             show_envvar=False,
-            callback=_server_fingerprint,
+            callback=_of_server,
             expose_value=False,
             help="Fingerprint of the server's own certificate (also: KUBEXM_SERVER_FINGERPRINT).",
         ),
