@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -97,8 +98,9 @@ def edit(file: Path, **sections: Any) -> None:
             below.update(values)
         else:
             document["spec"][section] = values
-    with file.open("w") as out:
-        yaml.dump(document, out)
+    out = io.StringIO()
+    yaml.dump(document, out)
+    file.write_text(out.getvalue())
 
 
 def _line(file: Path, words: tuple[str, ...]) -> list[str]:

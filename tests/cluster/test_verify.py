@@ -146,7 +146,11 @@ def test_a_verify_that_was_killed_leaves_nothing_for_long(lab: Lab) -> None:
     killed(process)
     left = {name for name in namespaces(lab) if name.startswith("kubexm-verify")}
     assert left, "it was killed too early or too late to leave anything"
+    until = time.monotonic() + 120
     done = verify(lab)
+    while "is changing this cluster" in done.stderr and time.monotonic() < until:  # its lease runs out by itself
+        time.sleep(5)
+        done = verify(lab)
     assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
     assert gone(lab)
 
@@ -188,8 +192,13 @@ def test_a_node_that_is_not_ready_and_a_scheduler_that_is_not_there_are_named(la
 
 def test_labels_and_taints_follow_the_file(lab: Lab) -> None:
     hosts = [
-        {"name": "n1", "address": lab.host("n1").address},
-        {"name": "n2", "address": lab.host("n2").address, "labels": {"disk": "ssd"}, "taints": ["gpu=true:NoSchedule"]},
+        {"name": "n1", "address": str(lab.host("n1").address)},
+        {
+            "name": "n2",
+            "address": str(lab.host("n2").address),
+            "labels": {"disk": "ssd"},
+            "taints": ["gpu=true:NoSchedule"],
+        },
     ]
     with edited(lab, hosts=hosts) as done:
         assert "nodes.settle.settings" in done.changed
