@@ -20,16 +20,20 @@ _CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _RESTARTS: Final = 3
 """A unit that was restarted this often while it was waited for is not going to come up."""
 _LOG_LINES: Final = 20
+# Asking starts a program, which costs a busy host more than a moment's wait: so the naps grow longer.
 _WAIT: Final = """\
-n0=$(systemctl show -p NRestarts --value -- {unit})
-end=$(($(date +%s) + {within}))
+n0=$(systemctl show -p NRestarts --value -- {unit}) n=$n0 k=0
+read -r t r </proc/uptime
+end=$((${{t%.*}} + {within}))
 until out=$({ask} 2>&1); do
-  n=$(systemctl show -p NRestarts --value -- {unit})
-  if [ "$((${{n:-0}} - ${{n0:-0}}))" -ge {restarts} ] || [ "$(date +%s)" -ge "$end" ]; then
+  k=$((k + 1))
+  if [ $((k % 3)) = 0 ]; then n=$(systemctl show -p NRestarts --value -- {unit}); fi
+  read -r t r </proc/uptime
+  if [ "$((${{n:-0}} - ${{n0:-0}}))" -ge {restarts} ] || [ "${{t%.*}}" -ge "$end" ]; then
     printf '%s\\n' "$out" >&2
     exit 1
   fi
-  sleep 0.2
+  if [ "$k" -le 3 ]; then sleep 0.2; else sleep 0.5; fi
 done
 """
 
@@ -99,9 +103,12 @@ class ProgramAnswers(_UnitWell):
             where = ("--server", f"https://127.0.0.1:{self.port}", "--insecure-skip-tls-verify")
             ours = ("--client-certificate", f"{_CLIENT}.crt", "--client-key", f"{_CLIENT}.key")
             who: tuple[str, ...] = ("--kubeconfig", "/dev/null", *where, *ours)
+            first = (
+                f"{{ {_listens(self.port)} || {{ echo 'nobody listens on port {self.port} yet' >&2; false; }}; }} && "
+            )
         else:
-            who = ("--kubeconfig", _SUPER_ADMIN_CONF)
-        return shell("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)
+            who, first = ("--kubeconfig", _SUPER_ADMIN_CONF), ""  # it is up only once it listens
+        return first + shell("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +123,14 @@ class PortListened(_UnitWell):
 
     @property
     def _ask(self) -> str:
-        # State 0A is LISTEN. The file of IPv6 is missing where that is off.
-        pattern = shell(f":{self.port:04X} [0-9A-F]*:0000 0A ")
-        active = f"systemctl is-active --quiet -- {shell(f'{self.unit}.service')}"
-        return f"{active} && cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q {pattern}"
+        return f"systemctl is-active --quiet -- {shell(f'{self.unit}.service')} && {_listens(self.port)}"
+
+
+def _listens(port: int) -> str:
+    """Shell text that is true if somebody listens on a port."""
+    # State 0A is LISTEN. The file of IPv6 is missing where that is off.
+    pattern = shell(f":{port:04X} [0-9A-F]*:0000 0A ")
+    return f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q {pattern}"
 
 
 def last_line(text: str) -> str:

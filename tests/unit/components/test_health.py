@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,16 @@ async def test_the_api_server_is_asked_as_the_super_administrator(bench: Bench, 
 
 async def test_other_programs_are_asked_with_a_certificate_and_no_secret(bench: Bench, tmp_path: Path) -> None:
     bench.program("kubectl", f'echo "$*" >>{tmp_path}/asked; echo ok')
-    assert (await bench.check(ProgramAnswers(unit="kube-scheduler", path="/healthz", port=10259))).satisfied
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        step = ProgramAnswers(unit="kube-scheduler", path="/healthz", port=port)
+        assert (await bench.check(step)).reason == f"nobody listens on port {port} yet"
+        assert not (tmp_path / "asked").exists()  # starting a program to hear that would be waste
+        server.listen()
+        assert (await bench.check(step)).satisfied
     asked = (tmp_path / "asked").read_text()
-    assert "--kubeconfig /dev/null --server https://127.0.0.1:10259 --insecure-skip-tls-verify" in asked
+    assert f"--kubeconfig /dev/null --server https://127.0.0.1:{port} --insecure-skip-tls-verify" in asked
     assert "--client-certificate /etc/kubernetes/pki/apiserver-kubelet-client.crt" in asked
     assert "token" not in asked
 
@@ -77,8 +85,6 @@ async def test_one_that_never_answers_is_given_up_after_a_while(bench: Bench) ->
 
 
 async def test_a_port_counts_if_the_unit_is_up_and_somebody_listens(bench: Bench, tmp_path: Path) -> None:
-    import socket
-
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

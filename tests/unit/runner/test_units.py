@@ -21,7 +21,7 @@ echo "$*" >>"$FAKE/calls"
 . "$FAKE/props"
 set_to() { sed -i "s/^$1=.*/$1=$2/" "$FAKE/props"; }
 case $verb in
-  show) sed "s/'//g" "$FAKE/props" ;;
+  show) sed "s/'//g; s/^UnitFileState=enabled$/UnitFileState=${REMEMBERED:-enabled}/" "$FAKE/props" ;;
   is-enabled) echo "$UnitFileState" ;;
   daemon-reload) set_to NeedDaemonReload no; if [ "$LoadState" = not-found ]; then set_to LoadState loaded; fi ;;
   enable|disable) set_to UnitFileState "${verb}d" ;;
@@ -127,6 +127,17 @@ async def test_disabling_or_a_pending_reload_is_seen(services: Services, host: F
     assert await services.why_not("etcd") == "unit file changed"
     await services.restart("etcd")
     assert len(host.calls("daemon-reload")) == 1
+    assert await services.runs_with("etcd")
+
+
+async def test_enabling_makes_systemd_read_no_units_again_and_is_seen_all_the_same(
+    services: Services, host: Fake
+) -> None:
+    host.set(REMEMBERED="disabled")  # as systemd shows a unit that it loaded before
+    await services.restart("etcd")
+    (call,) = host.calls("enable")
+    assert "--no-reload" in call
+    assert not host.calls("daemon-reload")
     assert await services.runs_with("etcd")
 
 

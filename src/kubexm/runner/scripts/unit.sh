@@ -19,6 +19,8 @@ kx_unit() {
   done <<EOT
 $u_show
 EOT
+  # How a unit is enabled systemd remembers from when it loaded it; is-enabled looks at the disk.
+  case $u_enabled:$u_active in disabled:active) u_enabled=$(systemctl is-enabled -- "$1" 2>/dev/null) || : ;; esac
 }
 
 # kx_unseen UNIT: true if a drop-in is on disk that systemd has not read; it does not tell of new directories itself.
@@ -185,7 +187,8 @@ kx_start() {
   kx_reload_units "$u_unit"
   kx_keep_unit "$u_root" "$u_unit"
   kx_digest "$@" || kx_die "$u_missing, which $u_unit is started from, is not there."
-  if ! kx_is_enabled; then systemctl enable --quiet -- "$u_unit" || exit 1; fi
+  # Starting at boot is on the disk then: there is no need to read all units again for it, which is most of the work.
+  if ! kx_is_enabled; then systemctl enable --quiet --no-reload -- "$u_unit" || exit 1; fi
   kx_wrote_unit "$u_root" "$u_unit"
   # What runs already keeps its stamp: it was not started from the inputs as they are now.
   if [ "$u_verb" = start ] && [ "$u_active" = active ]; then exit 0; fi
