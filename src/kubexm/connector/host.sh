@@ -360,12 +360,17 @@ k_receipts() {
   done
 }
 
-# k_forget PREFIX: removes the receipts of commands that have ended.
+# k_forget PREFIX: removes the receipts of commands that have ended, many with one process.
 k_forget() {
+  k_files='' k_round=0
   for k_file in "$k_dir/$1"*.rc; do
     k_file=${k_file%.rc}
-    [ ! -e "$k_file.rc" ] || rm -f "$k_file.begin" "$k_file.o" "$k_file.e" "$k_file.p" "$k_file.q" "$k_file.rc" "$k_file.end"
+    [ -e "$k_file.rc" ] || continue
+    k_files="$k_files $k_file.begin $k_file.o $k_file.e $k_file.p $k_file.q $k_file.rc $k_file.end" k_round=$((k_round + 1))
+    [ "$k_round" -lt 100 ] || { rm -f $k_files; k_files='' k_round=0; }
   done
+  [ -z "$k_files" ] || rm -f $k_files
+  k_files=''
 }
 
 # k_end_receipt NAME: ends the command that left it, if it still runs. The mark comes before the look: a station that ends a

@@ -75,19 +75,21 @@ class Sysctl(Operations):
         return "changed" in self._checked(result, hint=hint).text.split("\n")
 
     async def _look(self, keys: list[str], name: str | None) -> tuple[dict[str, str | None], str | None]:
-        reads = [f"kx_v {shell(parameter_path(key))}" for key in keys]
+        paths = {key: f"/proc/sys/{parameter_path(key)}" for key in keys}
         file = shell(_file(name)) if name is not None else ""
+        # One process for all of them. A builtin will not do: it reads byte by byte, and the kernel gives but the first.
         script = (
-            'kx_v() { if v=$(cat -- "/proc/sys/$1" 2>/dev/null); then printf "=%s\\0" "$v"; else printf "\\0"; fi; }\n'
-            + "\n".join(reads)
-            + (f"\nif [ -f {file} ]; then cat {file}; fi" if file else "")
+            (f"grep -Hs '' -- {shell(*dict.fromkeys(paths.values()))}\n" if paths else "")
+            + "printf '\\0'\n"
+            + (f"if [ -f {file} ]; then cat {file}; fi" if file else "")
         )
-        *parts, persisted = (
-            self._checked(await self._read(script, "read kernel parameters")).stdout.decode().split("\0", len(keys))
-        )
-        values = {
-            key: _normal(part[1:]) if part.startswith("=") else None for key, part in zip(keys, parts, strict=True)
-        }
+        result = self._checked(await self._read(script, "read kernel parameters"))
+        live, _, persisted = result.stdout.decode().partition("\0")
+        rows: dict[str, str] = {}
+        for row in live.splitlines():
+            path = next((each for each in paths.values() if row.startswith(f"{each}:")), "")
+            rows[path] = f"{rows.get(path, '')} {row[len(path) + 1 :]}"
+        values = {key: _normal(rows[path]) if path in rows else None for key, path in paths.items()}
         return values, persisted
 
 

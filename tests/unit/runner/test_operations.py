@@ -300,7 +300,8 @@ class TestOddsAndEnds:
         assert states == {"overlay": ModuleState.BUILTIN, "vxlan": ModuleState.LOADABLE}
 
     async def test_sysctl_reads_all_at_once(self, recorder: Any, assumed: Facts) -> None:
-        recorder.answers = ["=1\0\0=4096\t87380   6291456\0"]
+        rows = "/proc/sys/net/ipv4/ip_forward:1\n/proc/sys/net/ipv4/tcp_rmem:4096\t87380   6291456\n"
+        recorder.answers = [f"{rows}\0"]
         values = await Sysctl(recorder, assumed).read(["net.ipv4.ip_forward", "a.b", "net.ipv4.tcp_rmem"])
         assert values == {"net.ipv4.ip_forward": "1", "a.b": None, "net.ipv4.tcp_rmem": "4096 87380 6291456"}
         assert len(recorder.commands) == 1

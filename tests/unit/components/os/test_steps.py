@@ -43,8 +43,8 @@ class Host:
         return self
 
     def kernel(self, live: dict[str, str], written: str | None) -> Host:
-        values = "".join(f"={value}\0" for value in live.values())
-        self.on(r".*kx_v .*", stdout=values)
+        values = "".join(f"/proc/sys/{key.replace('.', '/')}:{value}\n" for key, value in live.items())
+        self.on(r".*grep -Hs '' -- /proc/sys/.*", stdout=f"{values}\0")
         if written is None:
             return self.on(r".*cat -- /etc/sysctl\.d/99-zz-kubexm\.conf", exit_code=44)
         return self.on(r".*cat -- /etc/sysctl\.d/99-zz-kubexm\.conf", stdout=f"# Managed by kubexm.\n{written}")
