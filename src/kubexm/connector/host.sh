@@ -417,6 +417,8 @@ k_watch() {
 }
 k_watcher=''
 trap '[ -z "$k_watcher" ] || kill -USR1 "$k_watcher" 2>/dev/null; k_tidy "$k_own".*' EXIT
+# Nobody listens any more: dash would end without a word to its watcher, which then waits for what is long over.
+trap 'exit 141' PIPE
 k_store=''
 # The store's id appears whole: another shell that starts right now must not find it empty.
 [ -O "$k_dir" ] && [ ! -L "$k_dir" ] && {

@@ -346,6 +346,22 @@ async def test_the_deadline_holds_when_nobody_is_left(make_sshd: MakeServer, use
     assert left == []
 
 
+@pytest.mark.parametrize(("user", "changes"), [("root", True), ("root", False), ("ops", False)])
+async def test_who_answers_nobody_leaves_nobody_behind(make_sshd: MakeServer, user: str, *, changes: bool) -> None:
+    server = make_sshd()
+    marker = server.directory / "begun"
+    process = client(server, user, script=f"echo x >{marker}; sleep 1; echo hello", changes=changes, timeout=600)
+    while not marker.exists():
+        await asyncio.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for _ in range(300):
+        if not (left := server.processes()):
+            break
+        await asyncio.sleep(0.05)
+    assert left == []
+
+
 async def test_nothing_is_left_behind(make_sshd: MakeServer, pool: ConnectionPool) -> None:
     server = make_sshd(users=(SshUser(name="ops", uid=23001, password="p", sudo="ALL=(ALL:ALL) ALL"),))
     for user in ("root", "ops"):
