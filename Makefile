@@ -52,6 +52,7 @@ format: setup ## Put the code in the one style
 bench: setup ## Measure, side by side with others, and print the tables (ONLY=fleet: one; WRITE=1: into the docs)
 	@tools/packages test
 	@tools/setup bench
+	@.venv-bench/bin/python -m compileall -q src/kubexm benchmarks # as an installed program is
 	.venv-bench/bin/python -m benchmarks $(ONLY) $(if $(WRITE),--write)
 
 clean: ## Remove what builds and tests left behind; .venv stays

@@ -130,7 +130,7 @@ def _listens(port: int) -> str:
     """Shell text that is true if somebody listens on a port."""
     # State 0A is LISTEN. The file of IPv6 is missing where that is off.
     pattern = shell(f":{port:04X} [0-9A-F]*:0000 0A ")
-    return f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q {pattern}"
+    return f"grep -qs {pattern} /proc/net/tcp /proc/net/tcp6"
 
 
 def last_line(text: str) -> str:

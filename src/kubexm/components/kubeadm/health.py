@@ -26,7 +26,8 @@ _ATTEMPTS: Final = 3
 _LOG_LINES: Final = 25
 
 # kx_why COMPONENT MANIFEST PORT PROBE…: sets w to why the pod does not serve yet; nothing if it does.
-# Whether somebody listens costs nothing to see; the probe itself is a program to start. State 0A is LISTEN.
+# Whether somebody listens costs little to see (state 0A is LISTEN); which pod that is, and how it is, are large programs
+# to start: while nobody listens they would take from a busy host what the pod needs to come up.
 _LIBRARY: Final = f"""kx_found() {{ sed -n 's|^ *{DIGEST}: ||p' "$1" 2>/dev/null; }}
 kx_pods() {{ {CRICTL} pods --state ready --label tier=control-plane -o json; }}
 kx_why() {{
@@ -34,34 +35,33 @@ kx_why() {{
   shift 3
   d=$(kx_found "$m")
   if [ -z "$d" ]; then w="there is no $c on this host yet"; return; fi
+  if ! grep -qs ":$p [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6; then w="$c does not listen yet"; return; fi
+  if [ -z "$pods" ]; then pods=$(kx_pods 2>&1) || {{ w="containerd does not answer: $pods" pods=; return; }}; fi
   case $pods in *"$d"*) ;; *) w="$c has not been started from its manifest yet"; return ;; esac
-  if ! cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ":$p [0-9A-F]*:0000 0A "; then
-    w="$c does not listen yet"; return
-  fi
   o=$("$@" 2>&1) || w="$c is not well: $(printf '%s\\n' "$o" | grep -v '^\\[+\\]' | tail -n 1)"
 }}
 """
-_ASK: Final = """w=
-pods=$(kx_pods 2>&1) || { echo "containerd does not answer: $pods"; exit 0; }
+_ASK: Final = """w= pods=
 @PROBES@
 echo "$w"
 """
 _WAIT: Final = """@STARTS@
-end=$(($(date +%s) + @WITHIN@)) n=0
+read -r t r </proc/uptime
+end=$((${t%.*} + @WITHIN@)) n=0
 while :; do
-  w=
-  pods=$(kx_pods 2>&1) || w="containerd does not answer: $pods"
-  if [ -z "$w" ]; then
-    :
+  w= pods=
 @PROBES@
-  fi
   if [ -z "$w" ]; then exit 0; fi
   n=$((n + 1))
   if [ $((n % 10)) = 0 ]; then
 @COUNTS@
   fi
-  if [ "$(date +%s)" -ge "$end" ]; then echo "$c"; echo "$w" >&2; exit 1; fi
-  sleep 0.2
+  read -r t r </proc/uptime
+  if [ "${t%.*}" -ge "$end" ]; then
+    pods=$(kx_pods 2>&1) || w="containerd does not answer: $pods"
+    echo "$c"; echo "$w" >&2; exit 1
+  fi
+  if [ "$n" -le 3 ]; then sleep 0.2; else sleep 0.5; fi
 done
 """
 # The latest container that was started from the manifest as it is; its number counts how often, less one.

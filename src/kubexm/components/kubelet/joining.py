@@ -39,7 +39,7 @@ fi
 _AWAIT: Final = """n=0
 until [ -L {pem} ] && [ -s {pem} ]; do
   n=$((n + 1)); [ "$n" -le {tries} ] || exit 71
-  [ "$(systemctl is-active kubelet)" != failed ] || exit 72
+  [ $((n % 5)) != 0 ] || [ "$(systemctl is-active kubelet)" != failed ] || exit 72
   sleep 0.2
 done
 i=$(systemctl show -p InvocationID --value kubelet)
@@ -47,7 +47,7 @@ n=0
 until journalctl -q --no-pager -o cat _SYSTEMD_INVOCATION_ID="$i" 2>/dev/null \\
   | grep -q -e 'Successfully registered node' -e 'Node was previously registered'; do
   n=$((n + 1)); if [ "$n" -gt {more} ]; then break; fi
-  sleep 0.2
+  sleep 0.5
 done
 rm -f -- {bootstrap}
 """
@@ -125,7 +125,7 @@ class NodeJoined(Step):
             pem=shell(CLIENT_CERTIFICATE),
             bootstrap=shell(BOOTSTRAP_CONF),
             tries=round(_WAIT * 5),
-            more=round(_REGISTERS * 5),
+            more=round(_REGISTERS * 2),
         )
         result = await ctx.host.command.run(
             script, check=False, long=True, within=_WAIT + _REGISTERS + 60, display="wait for the kubelet to join"
