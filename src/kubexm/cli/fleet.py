@@ -48,11 +48,12 @@ def exec_(
 
     Hosts that printed the same are shown together; with -v each is shown as soon as it is done. Exits with 0 only if
     the command did so everywhere."""
-    from kubexm.cli.running import carry_out, service_of
+    from kubexm.cli.running import carry_out, options_of
+    from kubexm.service import FleetService
 
     settings = ctx.ensure_object(Settings)
     line = command[0] if len(command) == 1 else shlex.join(command)
-    service = service_of(ctx, parallel=parallel)
+    service = FleetService(options_of(ctx, parallel=parallel))
     answers = _Answers(output, verbose=settings.verbose > 0)
     try:
         carry_out(
@@ -124,7 +125,7 @@ class _Answers:
 
 
 def _show(hosts: list[str], code: int, stdout: bytes, stderr: bytes) -> None:
-    from kubexm.plan.render import short_hosts
+    from kubexm.apis.v1alpha1.ranges import short_hosts
 
     names = short_hosts(hosts)
     many = f" ({len(hosts)} hosts)" if len(hosts) > 1 else ""

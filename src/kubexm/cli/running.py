@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from kubexm.engine import Cancellation
     from kubexm.events import Observer
     from kubexm.plan import GraphExecutionResult
-    from kubexm.service import ClusterService
+    from kubexm.service import ClusterService, ServiceOptions
 
-__all__ = ["Watch", "carry_out", "run_and_show", "run_pipeline", "service_of"]
+__all__ = ["Watch", "carry_out", "options_of", "run_and_show", "run_pipeline", "service_of"]
 
 T = TypeVar("T")
 _PATIENCE = 1.5
@@ -48,19 +48,10 @@ def service_of(
     ctx: typer.Context, *, parallel: int | None = None, ignore_errors: bool = False
 ) -> ClusterService | RemoteService:
     """The one way to run anything, set up as the command line says: here, or on the server it names."""
-    from kubexm.cli.terminal import ask_secret
-    from kubexm.service import ClusterService, ServiceOptions
+    from kubexm.service import ClusterService
 
+    options = options_of(ctx, parallel=parallel, ignore_errors=ignore_errors)
     settings = ctx.ensure_object(Settings)
-    settings.apply()
-    options = ServiceOptions(
-        accept_new_host_keys=settings.accept_new_host_keys,
-        ask=lambda what: ask_secret(what).reveal(),
-        logger=logging.getLogger("kubexm"),
-        parallel=parallel,
-        ignore_errors=ignore_errors or None,
-        work_dir=None if settings.work_dir is None else str(settings.work_dir.absolute()),
-    )
     if not settings.server:
         return ClusterService(options)
     from kubexm.cli.remote.address import address_of
@@ -71,6 +62,23 @@ def service_of(
 
         warn("everybody on this machine can see a token on the command line", "use --token-file or KUBEXM_TOKEN")
     return RemoteService(address_of(settings), options)
+
+
+def options_of(ctx: typer.Context, *, parallel: int | None = None, ignore_errors: bool = False) -> ServiceOptions:
+    """What the command line says about everything that is done for it."""
+    from kubexm.cli.terminal import ask_secret
+    from kubexm.service import ServiceOptions
+
+    settings = ctx.ensure_object(Settings)
+    settings.apply()
+    return ServiceOptions(
+        accept_new_host_keys=settings.accept_new_host_keys,
+        ask=lambda what: ask_secret(what).reveal(),
+        logger=logging.getLogger("kubexm"),
+        parallel=parallel,
+        ignore_errors=ignore_errors or None,
+        work_dir=None if settings.work_dir is None else str(settings.work_dir.absolute()),
+    )
 
 
 def carry_out(work: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -48,11 +48,30 @@ class _Line:
     data: str
 
 
+class _Lines:
+    """The lines of a file. Most name their hosts in full: those are found without a look at every line."""
+
+    def __init__(self, lines: Iterable[_Line]) -> None:
+        self._named: dict[str, list[_Line]] = {}
+        self._others: list[_Line] = []
+        for line in lines:
+            if any(sign in line.patterns for sign in "|*?!"):
+                self._others.append(line)
+            else:
+                for name in set(line.patterns.lower().split(",")):
+                    self._named.setdefault(name, []).append(line)
+
+    def of(self, name: str) -> list[_Line]:
+        """Those that speak of this host, in the order of the file."""
+        others = (line for line in self._others if _matches(line.patterns, name))
+        return sorted((*self._named.get(name.lower(), ()), *others), key=lambda line: line.number)
+
+
 class HostKeys:
     """The keys known of hosts. Files are read again when they have changed."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, tuple[tuple[int, int], list[_Line]]] = {}
+        self._files: dict[Path, tuple[tuple[int, int], _Lines]] = {}
 
     def of(self, settings: ConnectionSettings) -> list[KnownKey]:
         """Everything that is known of a host, its certificate authorities and revoked keys included."""
@@ -60,10 +79,10 @@ class HostKeys:
 
     def _matching(self, file: Path, settings: ConnectionSettings) -> Iterator[KnownKey]:
         lines = self._lines(file)
-        found = [line for line in lines if _matches(line.patterns, _name(settings))]
+        found = lines.of(_name(settings))
         if settings.port != 22 and not any(line.marker != "revoked" for line in found):
             # Certificate authorities are often given for names without a port.
-            found += [line for line in lines if line.marker and _matches(line.patterns, settings.address)]
+            found += [line for line in lines.of(settings.address) if line.marker]
         for line in found:
             try:
                 key = asyncssh.import_public_key(line.data)
@@ -71,15 +90,15 @@ class HostKeys:
                 continue  # a kind of key this version cannot read says nothing about the others
             yield KnownKey(line.marker, key, file, line.number)
 
-    def _lines(self, file: Path) -> list[_Line]:
+    def _lines(self, file: Path) -> _Lines:
         try:
             stat = file.stat()
         except OSError:
-            return []
+            return _Lines(())
         stamp = (stat.st_mtime_ns, stat.st_size)
         known = self._files.get(file)
         if known is None or known[0] != stamp:
-            known = self._files[file] = (stamp, list(_parse(file)))
+            known = self._files[file] = (stamp, _Lines(_parse(file)))
         return known[1]
 
     def record(self, settings: ConnectionSettings, key: asyncssh.SSHKey) -> None:

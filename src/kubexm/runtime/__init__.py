@@ -1,15 +1,19 @@
 """The environment of a run. Holds no engine and no callbacks; hands each layer its own view."""
 
-from kubexm.runtime.assets import AssetShelf, NeedsAssets, ShelfFile, ShelfImage, features_of, registry_secret
-from kubexm.runtime.builder import RuntimeBuilder, plan_host
-from kubexm.runtime.context import CONTROL_NODE, Context
-from kubexm.runtime.facades import ModuleContext, PipelineContext, StepContext, TaskContext
-from kubexm.runtime.facts_trace import FactRead, FactsTrace
-from kubexm.runtime.host import HostRuntime
-from kubexm.runtime.lease import ClusterLease, owner_name
-from kubexm.runtime.secrets import SecretStore
-from kubexm.runtime.unit import Transcript, UnitConnector
-from kubexm.runtime.workdir import WorkDir, new_run_id
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubexm.runtime.assets import AssetShelf, NeedsAssets, ShelfFile, ShelfImage, features_of, registry_secret
+    from kubexm.runtime.builder import RuntimeBuilder, plan_host
+    from kubexm.runtime.context import Context
+    from kubexm.runtime.facades import ModuleContext, PipelineContext, StepContext, TaskContext
+    from kubexm.runtime.facts_trace import FactRead, FactsTrace
+    from kubexm.runtime.host import HostRuntime
+    from kubexm.runtime.lease import ClusterLease, owner_name
+    from kubexm.runtime.reach import CONTROL_NODE, connectors_of, entries_of
+    from kubexm.runtime.secrets import SecretStore
+    from kubexm.runtime.unit import Transcript, UnitConnector
+    from kubexm.runtime.workdir import WorkDir, new_run_id
 
 __all__ = [
     "CONTROL_NODE",
@@ -31,9 +35,67 @@ __all__ = [
     "Transcript",
     "UnitConnector",
     "WorkDir",
+    "connectors_of",
+    "entries_of",
     "features_of",
     "new_run_id",
     "owner_name",
     "plan_host",
     "registry_secret",
 ]
+
+_PARTS = {
+    "kubexm.runtime.assets": (
+        "AssetShelf",
+        "NeedsAssets",
+        "ShelfFile",
+        "ShelfImage",
+        "features_of",
+        "registry_secret",
+    ),
+    "kubexm.runtime.builder": (
+        "RuntimeBuilder",
+        "plan_host",
+    ),
+    "kubexm.runtime.context": ("Context",),
+    "kubexm.runtime.facades": (
+        "ModuleContext",
+        "PipelineContext",
+        "StepContext",
+        "TaskContext",
+    ),
+    "kubexm.runtime.facts_trace": (
+        "FactRead",
+        "FactsTrace",
+    ),
+    "kubexm.runtime.host": ("HostRuntime",),
+    "kubexm.runtime.lease": (
+        "ClusterLease",
+        "owner_name",
+    ),
+    "kubexm.runtime.reach": (
+        "CONTROL_NODE",
+        "connectors_of",
+        "entries_of",
+    ),
+    "kubexm.runtime.secrets": ("SecretStore",),
+    "kubexm.runtime.unit": (
+        "Transcript",
+        "UnitConnector",
+    ),
+    "kubexm.runtime.workdir": (
+        "WorkDir",
+        "new_run_id",
+    ),
+}
+_LATER = {name: part for part, names in _PARTS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    # Who only wants to reach hosts pays for nothing else: most of what starting takes is importing.
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return found

@@ -16,14 +16,14 @@ from kubexm.apis.v1alpha1 import Cluster
 from kubexm.apis.v1alpha1 import Host as HostEntry
 from kubexm.config import Loaded
 from kubexm.connector import Connector, Host
-from kubexm.errors import ConfigError, HostError, InitializationError, KubexmError, UsageError
+from kubexm.errors import HostError, InitializationError, KubexmError
 from kubexm.redact import Redactor
-from kubexm.runner import Facts, Runner
+from kubexm.runner import Runner
 from kubexm.runtime.assets import AssetShelf
-from kubexm.runtime.context import CONTROL_NODE, Context
+from kubexm.runtime.context import Context
 from kubexm.runtime.host import HostRuntime
+from kubexm.runtime.reach import CONTROL_NODE, connectors_of, entries_of
 from kubexm.runtime.secrets import SecretStore
-from kubexm.runtime.settings import SettingsReader
 from kubexm.runtime.workdir import WorkDir
 
 if TYPE_CHECKING:
@@ -46,26 +46,16 @@ class RuntimeBuilder:
         logger: logging.Logger | None = None,
         only_hosts: Collection[str] | None = None,
         tolerate: bool = False,
-        facts: bool = True,
     ) -> None:
-        """`only_hosts` leaves the others out; `tolerate` treats every unreachable host as within budget.
-
-        Without `facts` the hosts are connected to and asked nothing: theirs are the assumed ones.
-        """
+        """`only_hosts` leaves the others out; `tolerate` treats every unreachable host as within budget."""
         self._loaded = file if isinstance(file, Loaded) else config.load(file)
-        if any(entry.name == CONTROL_NODE for entry in self._loaded.cluster.hosts):
-            raise ConfigError(
-                f"{self._loaded.source.name}: no host can be called {CONTROL_NODE}: that is the machine kubexm runs on",
-                hint="give it another name; to make this machine a part of the cluster, say `type: local`",
-            )
+        self._entries = entries_of(self._loaded, only_hosts)
         self._ask = ask
         self._accept = accept_new_host_keys
         self._ignore_errors = ignore_errors
         self._work_dir = work_dir
         self._logger = logger or logging.getLogger("kubexm")
-        self._only_hosts = only_hosts
         self._tolerate = tolerate
-        self._facts = facts
         self._runner = Runner()
 
     @property
@@ -80,8 +70,11 @@ class RuntimeBuilder:
         redactor = Redactor()
         pool = ConnectionPool()
         try:
-            connectors = self._connectors(pool, redactor)
-            hosts = {entry.name: plan_host(entry) for entry in self._entries()}
+            connectors = connectors_of(
+                self._loaded, self._entries, pool, redactor, ask=self._ask, accept_new_host_keys=self._accept
+            )
+            connectors[CONTROL_NODE] = pool.local(CONTROL_NODE)
+            hosts = {entry.name: plan_host(entry) for entry in self._entries}
             hosts[CONTROL_NODE] = _control_node()
             outcomes = await asyncio.gather(*(self._initialise(host, connectors[name]) for name, host in hosts.items()))
             found = dict(zip(hosts, outcomes, strict=True))
@@ -93,27 +86,6 @@ class RuntimeBuilder:
             await pool.close()
             raise
 
-    def _connectors(self, pool: ConnectionPool, redactor: Redactor) -> dict[str, Connector]:
-        """The way to each host; every secret that cannot be had is told at once."""
-        directory = self._loaded.source.directory
-        reader = SettingsReader(directory, redactor, ask=self._ask, accept_new_host_keys=self._accept)
-        connectors: dict[str, Connector] = {CONTROL_NODE: pool.local(CONTROL_NODE)}
-        refused: dict[str, ConfigError] = {}
-        for entry in self._entries():
-            try:
-                if entry.type == "ssh":
-                    connectors[entry.name] = pool.connector(entry.name, reader.settings(entry))
-                else:
-                    connectors[entry.name] = pool.local(entry.name, sudo_password=reader.sudo_password(entry))
-            except ConfigError as error:
-                refused[error.message] = error
-        if len(refused) > 1:
-            lines = [f"{text}\n    → {each.hint}" if each.hint else text for text, each in refused.items()]
-            raise ConfigError("\n".join([f"{len(refused)} secrets cannot be had:", *(f"  {line}" for line in lines)]))
-        if refused:
-            raise next(iter(refused.values()))
-        return connectors
-
     def build_offline(self) -> Context:
         """A context that knows the file alone: for plans with no host reachable."""
         from kubexm.connector import ConnectionPool
@@ -123,25 +95,13 @@ class RuntimeBuilder:
     async def _initialise(self, host: Host, connector: Connector) -> HostRuntime | HostError:
         try:
             await connector.connect()
-            facts = await self._runner.gather_facts(connector) if self._facts else Facts.assumed()
+            facts = await self._runner.gather_facts(connector)
         except HostError as error:
             error.host = host.name
             return error
         except KubexmError as error:
             return HostError(error.message, host=host.name, hint=error.hint)
         return HostRuntime(host, connector, facts, self._runner)
-
-    def _entries(self) -> list[HostEntry]:
-        entries = list(self._loaded.cluster.hosts)
-        if self._only_hosts is None:
-            return entries
-        unknown = sorted(set(self._only_hosts) - {entry.name for entry in entries})
-        if unknown:
-            raise UsageError(
-                f"no such host in {self._loaded.source.name}: {', '.join(unknown)}",
-                hint="hosts there: " + ", ".join(entry.name for entry in entries),
-            )
-        return [entry for entry in entries if entry.name in self._only_hosts]
 
     def _refuse_beyond_budget(self, errors: dict[str, HostError]) -> None:
         if not errors or self._tolerate:
@@ -168,7 +128,7 @@ class RuntimeBuilder:
         ignore = settings.ignore_errors if self._ignore_errors is None else self._ignore_errors
         return Context(
             cluster=cluster,
-            hosts=tuple(plan_host(entry) for entry in self._entries()),
+            hosts=tuple(plan_host(entry) for entry in self._entries),
             control_node=_control_node(),
             host_runtimes=runtimes,
             unreached=unreached,

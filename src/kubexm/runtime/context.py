@@ -26,9 +26,7 @@ from kubexm.runtime.workdir import WorkDir
 if TYPE_CHECKING:
     from kubexm.connector import ConnectionPool
 
-__all__ = ["CONTROL_NODE", "Context"]
-
-CONTROL_NODE = "control-node"
+__all__ = ["Context"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ Puts the layers together: file → context → plan → lease → engine → res
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,7 @@ from typing import Any
 from kubexm import __version__, config
 from kubexm.apis.v1alpha1 import Cluster, guarded
 from kubexm.config import Loaded
-from kubexm.config.remote import with_stored
-from kubexm.connector import Command, CommandResult
+from kubexm.connector import CommandResult
 from kubexm.engine import Cancellation
 from kubexm.errors import HostError, JournalError, StalePlanError, UsageError
 from kubexm.events import Observer
@@ -24,6 +22,7 @@ from kubexm.plan import GraphExecutionResult, SavedPlan, changed_paths
 from kubexm.runtime import Context, RuntimeBuilder, WorkDir
 from kubexm.service.edits import judge_edits
 from kubexm.service.execution import Execution
+from kubexm.service.fleet import FleetService
 from kubexm.service.reports import CommandReport, FactsReport, Planned, ServiceOptions
 from kubexm.service.run_files import RunFiles, RunInfo
 from kubexm.service.selection import choose_hosts, choose_nodes
@@ -38,12 +37,13 @@ class ClusterService:
 
     def __init__(self, options: ServiceOptions | None = None) -> None:
         self._options = options or ServiceOptions()
+        self._fleet = FleetService(self._options)
 
     # Looking
 
     async def facts(self, file: Path, *, roles: Sequence[str] = (), limit: Sequence[str] = ()) -> FactsReport:
         """The facts of the hosts, gathered now."""
-        loaded = self._load(file)
+        loaded = self._fleet.load(file)
         ctx = await self._builder(loaded, hosts=choose_hosts(loaded.cluster, roles, limit), tolerate=True).build()
         try:
             facts = {host.name: ctx.facts_of(host.name) for host in ctx.hosts if host.name in ctx.host_runtimes}
@@ -63,34 +63,9 @@ class ClusterService:
         on_result: Callable[[CommandResult | HostError], None] | None = None,
     ) -> CommandReport:
         """One command on all hosts at once; a host that fails does not keep the others from theirs."""
-        loaded = self._load(file)
-        hosts = choose_hosts(loaded.cluster, roles, limit)
-        ctx = await self._builder(loaded, hosts=hosts, tolerate=True, facts=False).build()
-        report = CommandReport({}, dict(ctx.unreached))
-        tell = on_result or (lambda _: None)
-        for error in ctx.unreached.values():
-            tell(error)
-        slots = asyncio.Semaphore(self._parallel(ctx.cluster))
-
-        async def run_on(name: str) -> None:
-            async with slots:
-                connector = ctx.host_runtimes[name].connector
-                try:
-                    result = await connector.execute(
-                        Command(script=command, changes=True, sudo=sudo, timeout=within, long=True)
-                    )
-                except HostError as error:
-                    report.failed[name] = error
-                    tell(error)
-                else:
-                    report.results[name] = result
-                    tell(result)
-
-        try:
-            await asyncio.gather(*(run_on(host.name) for host in ctx.hosts if host.name in ctx.host_runtimes))
-        finally:
-            await ctx.close()
-        return report
+        return await self._fleet.command(
+            file, command, roles=roles, limit=limit, sudo=sudo, within=within, on_result=on_result
+        )
 
     # Planning
 
@@ -106,7 +81,7 @@ class ClusterService:
     ) -> Planned:
         """The plan, from the file and the hosts' facts, or from the file alone."""
         made = pipeline_named(pipeline, **pipeline_options)
-        builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
+        builder = self._builder(self._fleet.load(file), tolerate=not made.needs_all_hosts)
         ctx = builder.build_offline() if offline else await builder.build()
         try:
             if made.follows_file:
@@ -160,7 +135,7 @@ class ClusterService:
     ) -> GraphExecutionResult:
         """Plans and executes a pipeline. `run` is the id of the run, if it must have a certain one."""
         made = pipeline_named(pipeline, **pipeline_options)
-        builder = self._builder(self._load(file), tolerate=not made.needs_all_hosts)
+        builder = self._builder(self._fleet.load(file), tolerate=not made.needs_all_hosts)
         ctx = await builder.build()
         try:
             if made.follows_file:
@@ -186,7 +161,7 @@ class ClusterService:
     ) -> GraphExecutionResult:
         """Executes a saved plan exactly, or refuses because something it was made from has changed."""
         plan = _loaded_plan(saved, file)
-        loaded = self._load(Path(plan.file))
+        loaded = self._fleet.load(Path(plan.file))
         ctx = await self._builder(loaded).build()
         try:
             ctx = await stocked_for(ctx, loaded, self._options.ask, plan.graph)
@@ -218,7 +193,7 @@ class ClusterService:
             )
         if request.dry_run:
             raise UsageError(f"run {request.id} was a dry run", hint="there is nothing to resume; run it again")
-        loaded = self._load(file or Path(request.file))
+        loaded = self._fleet.load(file or Path(request.file))
         ctx = await self._builder(loaded).build()
         try:
             changed = changed_paths(request.config, guarded(ctx.cluster))
@@ -306,16 +281,7 @@ class ClusterService:
         configured = self._options.work_dir or loaded.cluster.spec.global_.work_dir
         return WorkDir.of(loaded.cluster.name, configured, loaded.source.directory)
 
-    def _load(self, file: Path) -> Loaded:
-        loaded = config.load(file)
-        for warning in loaded.warnings:
-            text = ": ".join(part for part in (warning.place, warning.path, warning.message) if part)
-            self._options.logger.warning("%s%s", text, f" ({warning.hint})" if warning.hint else "")
-        return loaded if self._options.stored is None else with_stored(loaded, self._options.stored)
-
-    def _builder(
-        self, loaded: Loaded, *, hosts: Sequence[str] | None = None, tolerate: bool = False, facts: bool = True
-    ) -> RuntimeBuilder:
+    def _builder(self, loaded: Loaded, *, hosts: Sequence[str] | None = None, tolerate: bool = False) -> RuntimeBuilder:
         return RuntimeBuilder(
             loaded,
             ask=self._options.ask,
@@ -325,7 +291,6 @@ class ClusterService:
             logger=self._options.logger,
             only_hosts=hosts,
             tolerate=tolerate,
-            facts=facts,
         )
 
     def _execution(

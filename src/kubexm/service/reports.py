@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kubexm.connector import CommandResult
-from kubexm.errors import HostError
-from kubexm.plan import ExecutionGraph, SavedPlan
-from kubexm.redact import Secret
-from kubexm.runner import Facts
+if TYPE_CHECKING:
+    from kubexm.connector import CommandResult
+    from kubexm.errors import HostError
+    from kubexm.plan import ExecutionGraph, SavedPlan
+    from kubexm.redact import Secret
+    from kubexm.runner import Facts
 
 __all__ = ["CommandReport", "FactsReport", "PlanObserver", "Planned", "ServiceOptions"]
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-from kubexm.apis.v1alpha1 import Cluster
 from kubexm.errors import UsageError
-from kubexm.plan import ExecutionGraph, ExecutionNode
+
+if TYPE_CHECKING:
+    from kubexm.apis.v1alpha1 import Cluster
+    from kubexm.plan import ExecutionGraph, ExecutionNode
 
 __all__ = ["choose_hosts", "choose_nodes"]
 

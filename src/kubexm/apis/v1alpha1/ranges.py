@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from kubexm.apis.v1alpha1.base import invalid, shown
 
-__all__ = ["MOST", "expand", "expand_list"]
+__all__ = ["MOST", "expand", "expand_list", "short_hosts"]
 
 MOST: Final = 10_000
 _RANGE: Final = re.compile(r"\[(\d{1,9}):(\d{1,9})\]")
+_NUMBERED: Final = re.compile(r"(?P<prefix>.*?)(?P<number>[0-9]+)(?P<suffix>[^0-9]*)")
+_SHORTEST_RANGE: Final = 3
 
 
 def expand(text: str) -> tuple[str, ...]:
@@ -54,3 +57,37 @@ def expand_list(text: str) -> tuple[str, ...]:
     if len({len(column) for column in columns}) > 1:
         raise invalid(f"the ranges in {shown(text)} do not have the same length")
     return tuple(",".join(row) for row in zip(*columns, strict=True))
+
+
+def short_hosts(hosts: Iterable[str]) -> str:
+    """The hosts in their order, three or more with consecutive numbers written as a range: `cp[1:3], edge`."""
+    parts: list[str] = []
+    run: list[str] = []
+    for host in hosts:
+        if run and not _follows(run[-1], host):
+            parts += _written(run)
+            run = []
+        run.append(host)
+    return ", ".join([*parts, *_written(run)])
+
+
+def _written(run: list[str]) -> list[str]:
+    if len(run) < _SHORTEST_RANGE:
+        return run
+    first, last = _split(run[0]), _split(run[-1])
+    assert first is not None
+    assert last is not None
+    return [f"{first[0]}[{first[1]}:{last[1]}]{first[2]}"]
+
+
+def _follows(one: str, other: str) -> bool:
+    a, b = _split(one), _split(other)
+    if a is None or b is None or (a[0], a[2]) != (b[0], b[2]):
+        return False
+    padded = a[1].startswith("0") or b[1].startswith("0")
+    return int(b[1]) == int(a[1]) + 1 and (len(a[1]) == len(b[1]) or not padded)
+
+
+def _split(host: str) -> tuple[str, str, str] | None:
+    match = _NUMBERED.fullmatch(host)
+    return None if match is None else (match["prefix"], match["number"], match["suffix"])
