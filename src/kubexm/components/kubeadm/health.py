@@ -26,8 +26,8 @@ _ATTEMPTS: Final = 3
 _LOG_LINES: Final = 25
 
 # kx_why COMPONENT MANIFEST PORT PROBE…: sets w to why the pod does not serve yet; nothing if it does.
-# Whether somebody listens costs little to see (state 0A is LISTEN); which pod that is, and how it is, are large programs
-# to start: while nobody listens they would take from a busy host what the pod needs to come up.
+# Whether somebody listens costs little to see (state 0A is LISTEN); which pod that is, and how it is, takes large
+# programs: while nobody listens they would take from a busy host what the pod needs to come up.
 _LIBRARY: Final = f"""kx_found() {{ sed -n 's|^ *{DIGEST}: ||p' "$1" 2>/dev/null; }}
 kx_pods() {{ {CRICTL} pods --state ready --label tier=control-plane -o json; }}
 kx_why() {{
