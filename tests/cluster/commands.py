@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from kubexm.lab import Lab
 
-__all__ = ["Outcome", "edit", "ended", "killed", "kubectl", "kubexm", "started_kubexm"]
+__all__ = ["Outcome", "edit", "ended", "killed", "kubectl", "kubexm", "start_kubexm", "started_kubexm"]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 from kubexm.lab import Lab
 from kubexm.lab.places import cache_directory
 from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, edit, ended, killed, kubectl, kubexm, started_kubexm
+from tests.cluster.commands import Outcome, edit, ended, killed, kubectl, kubexm, start_kubexm, started_kubexm
 
 MakeLab = Callable[..., Lab]
 
@@ -195,6 +196,27 @@ def test_a_host_rebooted_or_powered_off_half_way(fresh_lab: MakeLab, fault: str)
     if done.exit_code:
         resume(lab)
     assert ready_nodes(lab) == {"n1", "n2", "n3"}
+
+
+@long
+def test_kubexm_may_die_at_any_moment_and_resume_goes_on(fresh_lab: MakeLab) -> None:
+    lab = fresh_lab(topology="1+1")
+    runs, moments = lab.cluster_file.parent / ".kubexm" / lab.name / "runs", [random.uniform(2, 14) for _ in range(8)]
+    for moment in moments:
+        begun = runs.is_dir() and any(runs.iterdir())
+        words = ("runs", "resume", "last") if begun else ("create", "cluster")
+        process = start_kubexm(lab.cluster_file, *words)
+        try:
+            _, told = process.communicate(timeout=moment)
+        except subprocess.TimeoutExpired:
+            killed(process)
+        else:
+            assert process.returncode == 0, (moments, told)
+            break
+    else:
+        resume(lab)
+    assert ready_nodes(lab) == {"n1", "n2"}, moments
+    assert_nothing_to_do(lab)
 
 
 @long
