@@ -76,7 +76,7 @@ class _Client(asyncssh.SSHClient):
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self._conn = conn
-        _no_padding(conn)
+        _less_per_packet(conn)
         if any(not isinstance(key, asyncssh.SSHAgentKeyPair) for key in self._identity.keys):
             _sign_at_once(conn)
 
@@ -142,14 +142,24 @@ class _Client(asyncssh.SSHClient):
         return [self._settings.password.reveal()]
 
 
-def _no_padding(conn: asyncssh.SSHClientConnection) -> None:
-    """Keeps asyncssh from sending an empty packet before each one: that guards CBC ciphers, which are not offered."""
+class _Silent:
+    """Stands where asyncssh would put each packet into words for its debug log, which nobody reads."""
+
+    def log_sent_packet(self, *_: Any) -> None:
+        pass
+
+
+def _less_per_packet(conn: asyncssh.SSHClientConnection) -> None:
+    """Keeps asyncssh from sending an empty packet before each one, and from describing each for its debug log.
+
+    Empty packets guard CBC ciphers, which are not offered; a large file is tens of thousands of packets.
+    """
     connection: Any = conn
-    send = connection.send_packet
+    send, silent = connection.send_packet, _Silent()
 
     def send_packet(kind: int, *args: bytes, handler: Any = None) -> None:
         if kind != MSG_IGNORE:
-            send(kind, *args, handler=handler)
+            send(kind, *args, handler=silent)
 
     connection.send_packet = send_packet
 
