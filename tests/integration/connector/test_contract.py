@@ -208,7 +208,7 @@ async def test_a_change_shares_its_group_with_nobody(way: Way) -> None:
     left, *groups = first.split()
     groups += (await way.shell_of_a_change(group)).split()
     with pytest.raises(CommandTimeout) as caught:
-        await way.connector.execute(Command(script=f"{group}; sleep 97", changes=True, timeout=0.4))
+        await way.connector.execute(Command(script=f"{group}; sleep 97", changes=True, timeout=1.5))
     groups += caught.value.stdout.split()
     assert groups[0] not in groups[1:]
     assert await way.shell(f"kill {left} && echo it lives") == "it lives"
