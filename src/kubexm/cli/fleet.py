@@ -14,6 +14,7 @@ from kubexm.cli.options import File, Limit, Roles, cluster_file, host_names, sev
 from kubexm.cli.output import Streamed
 from kubexm.cli.settings import Settings
 from kubexm.cli.style import paint
+from kubexm.errors import UsageError
 
 if TYPE_CHECKING:
     from kubexm.connector import CommandResult
@@ -52,6 +53,11 @@ def exec_(
     from kubexm.service import FleetService
 
     settings = ctx.ensure_object(Settings)
+    if settings.server:
+        raise UsageError(
+            "`kubexm exec` runs commands from this machine, and not through a server",
+            hint="leave out --server (and KUBEXM_SERVER), or log in to the hosts",
+        )
     line = command[0] if len(command) == 1 else shlex.join(command)
     service = FleetService(options_of(ctx, parallel=parallel))
     answers = _Answers(output, verbose=settings.verbose > 0)

@@ -120,13 +120,6 @@ class RemoteService:
             {each["host"]: HostError(each["error"], host=each["host"]) for each in wanted if each["error"]},
         )
 
-    async def command(self, *_: Any, **__: Any) -> Any:
-        """Not through a server."""
-        raise UsageError(
-            "`kubexm exec` runs commands from this machine, and not through a server",
-            hint="leave out --server (and KUBEXM_SERVER), or log in to the hosts",
-        )
-
     def kubeconfig(self, file: Path) -> str:
         """The administrator's kubeconfig of the cluster."""
         name = config.load(file).cluster.name
