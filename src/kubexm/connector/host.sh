@@ -60,7 +60,7 @@ k_flush() {
     cat $k_files
     for k_file in $k_files; do case $k_file in "$k_own"*) printf '' >"$k_file" ;; esac; done
   fi
-  printf '' >"$k_own.run"
+  [ ! -e "$k_own.run" ] || printf '' >"$k_own.run"
   k_out='' k_files='' k_message=$((k_message + 1))
   [ "$k_used" -lt 100 ] || { k_used=0; k_tidy "$k_own".*.*; }
 }
@@ -68,6 +68,7 @@ k_flush() {
 # k_tidy FILE...: removes these, which earlier commands left, and receipts nobody can ask for. The newest receipt stays: its
 # reply may not have arrived.
 k_tidy() {
+  [ -n "$k_old" ] || [ -e "$1" ] || return 0
   k_files=''
   for k_name in $k_old; do k_files="$k_files $k_dir/$k_name.begin $k_dir/$k_name.o $k_dir/$k_name.e $k_dir/$k_name.rc $k_dir/$k_name.end"; done
   rm -f "$@" $k_files
@@ -158,13 +159,31 @@ while read -r k_receipt && read -r k_script && read -r k_stdin; do
   [ "$k_next" = again ] || exit
 done <&7'
 
+# k_once TIMEOUT EXPORTS SCRIPT: the command of a change that may well be all this shell is ever sent. It has its deadline with
+# it and leaves no file but its receipt: one process to watch over it and one to clear away would be half of what it costs.
+k_once() {
+  k_changes=$((k_changes + 1))
+  {
+    setsid -w timeout -k 2 --preserve-status "$(($1 + 5))" sh /proc/self/fd/9 <"$k_stdin" >&3 2>&4 3>&- 4>&- 9<<K_END
+exec 9<&-; $k_script
+$2
+$3
+K_END
+    k_status=$?
+    printf '%s\n' "$k_status" >"$k_receipt.rc"
+    read -r k_rest k_long </proc/self/fdinfo/3
+  } 3>>"$k_receipt.o" 4>>"$k_receipt.e"
+  k_input_done
+  k_reply 0 "$k_status" "$k_receipt"
+}
+
 # k_change NAME TIMEOUT DIGEST FENCE TOKEN FOLLOW EXPORTS SCRIPT .: a change, once. Creating NAME.begin is the claim: who
 # finds it there does not run. The command's own first act is to add its process to it; its exit code is written to NAME.rc
 # also when nobody listens any more.
 k_change() {
   [ "$9" = . ] || return 0
   if k_fenced "$4" "$5"; then k_input_done; k_say x fenced "$k_token"; return 0; fi
-  case $1 in made-*) k_old="$k_old $k_last" k_last=$1 ;; esac
+  case $1 in made-*) k_old="$k_old${k_last:+ $k_last}" k_last=$1 ;; esac
   k_receipt=$k_dir/$1 k_used=$((k_used + 1))
   k_now
   set -C
@@ -176,10 +195,13 @@ k_change() {
     if [ -e "$k_receipt.begin" ]; then k_say x known; else k_say s 0; fi
     return 0
   fi
+  k_script="set --; read -r k_stat </proc/self/stat; echo \"\$k_stat\" >>'$k_receipt.begin'
+unset k_stat k_guard k_receipt k_script k_stdin k_status k_rest k_long k_next"
+  if [ -z "$k_watcher$6" ] && [ $((${#k_script} + ${#7} + ${#8})) -lt 4000 ]; then k_once "$2" "$7" "$8"; return; fi
+  k_watch
   printf '%s c %s %s %s\n' "$k_message" "$1" "$k_up" "$2" >"$k_own.run"
   umask 077
-  printf '%s\n%s\n%s\n' "set --; read -r k_stat </proc/self/stat; echo \"\$k_stat\" >>'$k_receipt.begin'
-unset k_stat k_guard k_receipt k_script k_stdin k_status k_rest k_long k_next" "$7" "$8" >"$k_own.sh"
+  printf '%s\n%s\n%s\n' "$k_script" "$7" "$8" >"$k_own.sh"
   k_status=$?
   umask 022
   # Half a script must not run: no room is told as for the receipt itself.

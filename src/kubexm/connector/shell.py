@@ -145,8 +145,8 @@ class Shell:
         self._messages += 1
         text = message.text()
         # What is left behind by a client that dies must be ended by somebody. The first reads do without, to keep
-        # connecting cheap.
-        if not self._watched and (self._messages > 1 or not isinstance(message, ReadBatch)):
+        # connecting cheap; a first change sees to that itself.
+        if not self._watched and (self._messages > 1 or not isinstance(message, ReadBatch | ChangeMessage)):
             self._watched = True
             text = b"k_watch\n" + text
         self._channel.write(text)
