@@ -128,7 +128,7 @@ def test_half_made_clusters_are_deleted_too(single: Lab) -> None:
     before = snapshots(single)
     for point in ("containerd.install", "images.bring.import", "kubeadm.run.api"):
         killed(started_kubexm(single.cluster_file, "create", "cluster", until=point))
-        sh(single, "n1", "sed -i 's/.*/1 - - 0/' /var/lib/kubexm/lease 2>/dev/null; :")  # or wait until it runs out
+        sh(single, "n1", "sed -i 's/[0-9]*$/0/' /var/lib/kubexm/lease 2>/dev/null; :")  # or wait until it runs out
         done = delete(single)
         assert (done.exit_code, done.errors) == (0, {}), (point, done.stderr)
         assert_as_before(before, single)

@@ -19,6 +19,8 @@ from kubexm.runtime.host import HostRuntime
 __all__ = ["ClusterLease", "owner_name"]
 
 TTL = 60
+_PATIENCE = 30.0
+"""Seconds that a command of a run which died may still take."""
 
 
 def owner_name() -> str:
@@ -49,6 +51,7 @@ class ClusterLease:
         try:
             await self._take(hosts[0], floor)  # whoever gets the first host gets them all
             await _all(*(self._take(host, floor) for host in hosts[1:]))
+            await self._outlive(hosts)
         except LeaseHeldError as error:
             await self.release()
             raise LeaseHeldError(
@@ -79,6 +82,22 @@ class ClusterLease:
         lease = await host.lease.acquire(owner=owner_name(), run=self._run, ttl=TTL, token_floor=floor)
         self._held[host.name] = lease
         host.connector.fence(host.lease.path, lease.token)
+
+    async def _outlive(self, keepers: list[HostRuntime]) -> None:
+        """What a run that never gave its lease back left running on hosts is waited for, and ended if it takes long.
+
+        Its token is refused by now, but not to what had begun before.
+        """
+        leases = [lease for host in keepers if (lease := host.facts.lease) is not None and lease.owner]
+        dead = {lease.run for lease in leases} - {"", self._run}
+        hosts = self._ctx.host_runtimes.values() if dead else ()
+        await asyncio.gather(*(self._settle(host, run) for host in hosts for run in sorted(dead)))
+
+    async def _settle(self, host: HostRuntime, run: str) -> None:
+        try:
+            await host.connector.settle(f"{run}.", wait=_PATIENCE)
+        except KubexmError as error:  # a host that is gone: whether it may be is not for the lease to say
+            self._ctx.logger.warning("%s: what run %s left is not known: %s", host.name, run, error.message)
 
     async def _give_back(self, name: str, lease: Lease, leave: bool) -> None:
         host = self._ctx.host_runtimes[name]

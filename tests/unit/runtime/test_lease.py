@@ -100,6 +100,34 @@ async def test_it_is_all_or_nothing(machine: Machine) -> None:
     assert await touch(ctx, "cp1") == 0
 
 
+@pytest.mark.parametrize("host", ["cp1", "w1"])
+async def test_what_a_run_that_died_left_running_is_over_before_another_begins(
+    machine: Machine, host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lease_module, "_PATIENCE", 0.2)
+    dead, ctx = machine(), machine()
+    others = [
+        asyncio.ensure_future(
+            dead.host_runtimes[host].connector.execute(
+                Command(script=f"echo >{tmp_path / run}; sleep 60", changes=True, receipt=f"{run}.4.1.1")
+            )
+        )
+        for run in ("run-1", "run-3")
+    ]
+    while not all((tmp_path / run).exists() for run in ("run-1", "run-3")):
+        await asyncio.sleep(0.02)
+    keeper = ctx.host_runtimes["cp1"]
+    was = replace(keeper.facts, lease=LeaseLine(token=4, owner="dead", run="run-1", expiry=1.0))
+    runtimes = {**ctx.host_runtimes, "cp1": replace(keeper, facts=was)}
+    lease = ClusterLease(replace(ctx, host_runtimes=runtimes), "run-2", never)
+    await lease.acquire()
+    assert (await others[0]).exit_code != 0, "it was ended"
+    assert not others[1].done(), "what is not the dead run's is left alone"
+    others[1].cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await lease.release()
+
+
 async def test_one_that_ran_out_is_taken_over(machine: Machine) -> None:
     dead, ctx = machine(), machine()
     for name in ("cp1", "db1"):
