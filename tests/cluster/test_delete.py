@@ -135,6 +135,19 @@ def test_half_made_clusters_are_deleted_too(single: Lab) -> None:
 
 
 @full
+def test_a_delete_that_was_killed_is_gone_on_with(single: Lab) -> None:
+    before = snapshots(single)
+    create(single)
+    for point in ("removal.host.workloads", "removal.host.originals"):
+        killed(started_kubexm(single.cluster_file, "delete", "cluster", "--yes", until=point))
+        sh(single, "n1", "sed -i 's/[0-9]*$/0/' /var/lib/kubexm/lease 2>/dev/null; :")
+    done = delete(single)
+    assert (done.exit_code, done.errors) == (0, {}), done.stderr
+    assert_as_before(before, single)
+    assert work_files(single) == []
+
+
+@full
 def test_what_users_changed_stays_and_what_is_kept_is_said(single: Lab) -> None:
     before = snapshots(single)
     create(single)
