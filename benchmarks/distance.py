@@ -103,7 +103,8 @@ async def over_a_connector(far: Far, found: Costs) -> None:
         await note("kubexm: the first command", _ok(connector, Command(script="echo ok")))
         await note("kubexm: a read", _ok(connector, Command(script="echo ok")))
         await note("kubexm: a change, with its receipt", _ok(connector, Command(script="echo ok", changes=True)))
-        many = [_ok(connector, Command(script="echo ok")) for _ in range(TOGETHER)]
+        # Each its own question: of the same one, asked twice in one moment, one answer would do for both.
+        many = [_ok(connector, Command(script=f"echo ok # {number}")) for number in range(TOGETHER)]
         await note(f"kubexm: {TOGETHER} reads known together", asyncio.gather(*many))
     finally:
         await pool.close()

@@ -14,7 +14,7 @@ from kubexm.connector.base import Command, CommandResult, Receipt, Upload
 from kubexm.connector.changes import Changes
 from kubexm.connector.deadlines import Deadlines
 from kubexm.connector.link import Link, LinkLost
-from kubexm.connector.messages import INLINE_STDIN, Fence, Message, Slot, StreamMessage
+from kubexm.connector.messages import INLINE_STDIN, Fence, Message, Slot, StreamMessage, display
 from kubexm.connector.problems import Problems
 from kubexm.connector.receipts import fetch, settle
 from kubexm.connector.replies import ScratchFull
@@ -52,6 +52,8 @@ class HostConnector:
         self._shells = Shells(link, self._deadlines.overdue)
         self._changes = Changes(self)
         self._transfer = Transfer(self, digests or Digests(), sending)
+        self._waiting: dict[tuple[object, ...], Slot] = {}
+        """Reads that are not on their way yet, by all that makes one what it is."""
 
     @property
     def host(self) -> str:
@@ -127,12 +129,18 @@ class HostConnector:
 
     async def read(self, command: Command) -> CommandResult:
         """Runs it, again if it was cut off."""
+        question = _question(command)
         streamed = command.sink is not None
         alone = command.long
         for attempt in range(_TRIES):
             await self.online(again=attempt > 0)
+            same = self._waiting.get(question) if question is not None else None
+            if same is not None and not same.sent and (answer := await _answer(same)) is not None:
+                return replace(answer, command=display(command))
             slot = Slot(command)
             slot.alone = slot.alone or alone
+            if question is not None:
+                self._waiting[question] = slot
             try:
                 result = await self.run_once(slot, StreamMessage(slot) if streamed else slot)
             except LinkLost:
@@ -141,8 +149,10 @@ class HostConnector:
             except ScratchFull:
                 streamed = True
                 continue
-            size = max(output.size for output in slot.outputs.values())
-            if streamed or (size < _MOST_BUFFERED and result.exit_code != _FILE_LIMIT_SIGNAL):
+            finally:
+                if question is not None and self._waiting.get(question) is slot:
+                    del self._waiting[question]
+            if streamed or _is_whole(slot, result):
                 return result
             streamed = True  # too much to be buffered on the host; reads may be repeated
         raise self._problems.lost(f"the connection broke {_TRIES} times while reading")
@@ -209,3 +219,25 @@ class HostConnector:
         info = await self.info(sudo=sudo)
         traces = await settle(read, prefix, info.boot_id, wait)
         return await fetch(read, info.directory, traces)
+
+
+def _question(command: Command) -> tuple[object, ...] | None:
+    """What makes two reads the same, so that one answer does for both; None if nobody else's answer will do."""
+    if command.sink is not None or command.env:
+        return None
+    return (command.script, command.stdin, command.sudo, command.timeout, command.long)
+
+
+async def _answer(slot: Slot) -> CommandResult | None:
+    """What another who asked the same is told; None if that is no answer to go by."""
+    await asyncio.wait([slot.done])
+    if slot.done.cancelled() or slot.done.exception() is not None or slot.overdue:
+        return None
+    result = slot.done.result()
+    return result if _is_whole(slot, result) else None
+
+
+def _is_whole(slot: Slot, result: CommandResult) -> bool:
+    """False if it printed more than a host keeps for a read."""
+    size = max(output.size for output in slot.outputs.values())
+    return size < _MOST_BUFFERED and result.exit_code != _FILE_LIMIT_SIGNAL

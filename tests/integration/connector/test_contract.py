@@ -194,6 +194,22 @@ async def test_large_files_arrive_in_the_order_they_were_asked_for(way: Way) -> 
     assert all(abs(place - number) <= 2 for place, number in enumerate(done)), done
 
 
+async def test_one_answer_does_for_all_who_ask_the_same_in_one_moment(way: Way) -> None:
+    trace = way.directory / "asked"
+    ask = Command(script=f"echo x >>{trace}; wc -l <{trace}", display="count")
+    other = Command(script=f"{ask.script}", display="count by another name")
+    first, *rest = await asyncio.gather(*map(way.connector.execute, (ask, ask, other)))
+    assert [each.text.strip() for each in (first, *rest)] == ["1", "1", "1"]
+    assert rest[-1].command == "count by another name"
+    assert (await way.connector.execute(ask)).text.strip() == "2", "a later question is asked anew"
+    given_up, kept = (asyncio.ensure_future(way.connector.execute(ask)) for _ in range(2))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert (await kept).text.strip() in ("3", "4"), "nobody goes without an answer because another gave up"
+    changed = await asyncio.gather(*(way.connector.execute(Command(script=ask.script, changes=True)) for _ in range(2)))
+    assert len({each.text for each in changed}) == 2
+
+
 async def test_changes_are_never_coalesced(way: Way) -> None:
     log = way.directory / "log"
     script = f"echo start >>{log}; sleep 0.05; echo end >>{log}; read -r line </proc/self/stat; echo ${{line%% *}}"
