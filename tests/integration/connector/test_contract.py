@@ -205,7 +205,7 @@ async def test_one_answer_does_for_all_who_ask_the_same_in_one_moment(way: Way) 
     given_up, kept = (asyncio.ensure_future(way.connector.execute(ask)) for _ in range(2))
     await asyncio.sleep(0)
     given_up.cancel()
-    assert (await kept).text.strip() in ("3", "4"), "nobody goes without an answer because another gave up"
+    assert int((await kept).text) > 2, "nobody goes without an answer because another gave up"
     changed = await asyncio.gather(*(way.connector.execute(Command(script=ask.script, changes=True)) for _ in range(2)))
     assert len({each.text for each in changed}) == 2
 
