@@ -21,6 +21,7 @@ from kubexm.step import Check, Values
 
 __all__ = ["Attempt", "Outcome"]
 
+_RUNNING = EventKind.UNIT_RUNNING
 _RUN_TIMEOUT = 1800.0
 _PRECHECK_TIMEOUT = 120.0
 
@@ -75,12 +76,13 @@ class Attempt:
         timeout = self.node.timeout or _RUN_TIMEOUT
         facts = self._ctx.host_runtimes[self.host].facts
         self._recorder.emit(
-            EventKind.UNIT_RUNNING,
+            _RUNNING,
             self.node.id,
             self.host,
             {"attempt": number, "receipts": receipts, "boot": facts.boot_id, "deadline": time.time() + timeout},
         )
-        await self._recorder.journal.durable()
+        if (pending := self._recorder.journal.pending()) is not None:
+            await pending
         self.connector.begin(receipts)
         try:
             values = await within(timeout, self.node.step.run(self.step_context))

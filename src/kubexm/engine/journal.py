@@ -69,17 +69,22 @@ class Journal:
 
     async def durable(self) -> None:
         """Returns once everything appended so far is on the disk."""
+        if (pending := self.pending()) is not None:
+            await pending
+
+    def pending(self) -> asyncio.Future[None] | None:
+        """What is to be awaited until everything appended so far is on the disk; None if it is there."""
         if self._thread is None:
-            return
+            return None
         if self._error is not None:
             raise self._failure()
         if not self._buffer and self._committing is None:
-            return
-        mine = asyncio.get_running_loop().create_future()
+            return None
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(mine)
         if self._committing is None:
             self._commit()
-        await mine
+        return mine
 
     async def close(self) -> None:
         """Writes what is left and closes the file."""

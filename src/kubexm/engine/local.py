@@ -359,20 +359,24 @@ class _Run:
         stdout, stderr = attempt.output()
         if prediction is None and self._options.dry_run and state is State.SATISFIED:
             prediction = Prediction.NO_CHANGE
+        busy = attempt.connector.busy
+        warnings = attempt.step_context.warnings
+        # By their place, and not by name: a third of the time this takes a hundred thousand times.
         result = HostResult(
-            host=attempt.host,
-            state=state,
-            started=started,
-            ended=time.time(),
-            busy=attempt.connector.busy and round(attempt.connector.busy, 3),
-            attempts=self._state.attempts.get(unit, 0),
-            stdout=stdout,
-            stderr=stderr,
-            error=error,
-            reason=self._ctx.redactor(reason) if reason else "",
-            prediction=prediction,
-            diff=self._ctx.redactor(diff) if diff else "",
-            warnings=tuple(dict.fromkeys(warnings)) if (warnings := attempt.step_context.warnings) else (),
+            attempt.host,
+            state,
+            started,
+            time.time(),
+            round(busy, 3) if busy else 0.0,
+            self._state.attempts.get(unit, 0),
+            stdout,
+            stderr,
+            error,
+            None,
+            self._ctx.redactor(reason) if reason else "",
+            prediction,
+            self._ctx.redactor(diff) if diff else "",
+            tuple(dict.fromkeys(warnings)) if warnings else (),
         )
         self._recorder.done(unit, attempt.node.id, result, extra)
         self._state.finish(unit, state, host_gone=gone)

@@ -17,6 +17,8 @@ from kubexm.runtime import Transcript
 
 __all__ = ["Recorder", "UnitLog"]
 
+_DONE = EventKind.UNIT_DONE
+
 
 class Recorder:
     """Events out, results kept."""
@@ -46,31 +48,32 @@ class Recorder:
     def done(self, unit: int, node: str, result: HostResult, extra: Mapping[str, Any] | None = None) -> None:
         """A unit has its final state."""
         self.results[unit] = result
-        data: dict[str, Any] = {"state": result.state}
-        if result.started is not None:
-            data["started"] = result.started
-        if result.busy:
-            data["busy"] = result.busy
-        if result.attempts:
-            data["attempts"] = result.attempts
-        if result.stdout:
-            data["stdout"] = result.stdout
-        if result.stderr:
-            data["stderr"] = result.stderr
-        if result.error is not None:
-            data["error"] = result.error.to_dict()
-        if result.root_cause is not None:
-            data["root_cause"] = list(result.root_cause)
-        if result.reason:
-            data["reason"] = result.reason
-        if result.prediction is not None:
-            data["prediction"] = result.prediction
-            data["diff"] = result.diff
-        if result.warnings:
-            data["warnings"] = list(result.warnings)
+        host, state, started, _, busy, attempts, out, err, error, cause, reason, foreseen, diff, warnings, _ = result
+        data: dict[str, Any] = {"state": state}
+        if started is not None:
+            data["started"] = started
+        if busy:
+            data["busy"] = busy
+        if attempts:
+            data["attempts"] = attempts
+        if out:
+            data["stdout"] = out
+        if err:
+            data["stderr"] = err
+        if error is not None:
+            data["error"] = error.to_dict()
+        if cause is not None:
+            data["root_cause"] = list(cause)
+        if reason:
+            data["reason"] = reason
+        if foreseen is not None:
+            data["prediction"] = foreseen
+            data["diff"] = diff
+        if warnings:
+            data["warnings"] = list(warnings)
         if extra:
             data.update(extra)
-        self.emit(EventKind.UNIT_DONE, node, result.host, data)
+        self.emit(_DONE, node, host, data)
 
     def rolled_back(self, unit: int, *, ok: bool) -> None:
         """Notes in a unit's result how its rollback ended."""

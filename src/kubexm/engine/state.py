@@ -111,6 +111,13 @@ class RunState:
         self._running: dict[int, int] = {}
         self._would: dict[int, list[int]] = {}
         self._would_cluster: list[int] = []
+        self._bounded = [
+            node.max_parallel is not None or bool(writes)
+            for node, writes in zip(layout.nodes, layout.writes, strict=True)
+        ]
+        """Nodes whose units may have to wait for room, each other's or that of what they write."""
+        self._plain = [not node.excluded and not node.on_demand for node in layout.nodes]
+        """Nodes whose units are ready as soon as all they wait for is done."""
         self._room = {budget.name: budget.allowed for budget in layout.graph.policy.budgets}
         self._budget = {host: budget.name for budget in layout.graph.policy.budgets for host in budget.hosts}
         self._count()
@@ -180,7 +187,7 @@ class RunState:
             if layout.value_up[node] and (root := self._missing_value(unit, node)) is not None:
                 self._block([unit], root)
                 continue
-            if not self._has_room(unit, node):
+            if self._bounded[node] and not self._has_room(unit, node):
                 continue
             self._phase[unit] = _ACTIVE
             self.active += 1
@@ -206,18 +213,24 @@ class RunState:
 
     def status(self) -> RunStatus:
         """How the run as a whole ended; call it when it is over."""
-        nodes, unit_node = self.layout.nodes, self.layout.unit_node
-        failed = bool(self.unreached)
-        for unit, phase in enumerate(self._phase):
-            if phase == Phase.INTERRUPTED:
-                return RunStatus.INTERRUPTED
-            if phase == Phase.CANCELLED and self.stop is Stop.CANCELLED:
-                return RunStatus.CANCELLED
-            if phase == Phase.FAILED and not nodes[unit_node[unit]].optional:
-                failed |= self.layout.unit_host[unit] not in self.lost
-        if failed:
+        if Phase.INTERRUPTED in self._phase:
+            return RunStatus.INTERRUPTED
+        if Phase.CANCELLED in self._phase and self.stop is Stop.CANCELLED:
+            return RunStatus.CANCELLED
+        if self.unreached or any(map(self._counts, self._all(Phase.FAILED))):
             return RunStatus.FAILED
         return RunStatus.PARTIAL if self.lost else RunStatus.SUCCEEDED
+
+    def _all(self, phase: Phase) -> Iterable[int]:
+        """The units that stand there."""
+        unit = self._phase.find(phase)
+        while unit >= 0:
+            yield unit
+            unit = self._phase.find(phase, unit + 1)
+
+    def _counts(self, failed: int) -> bool:
+        """True if this failure is the run's: not of something optional, nor of a host within its budget."""
+        return not self._optional(failed) and self.layout.unit_host[failed] not in self.lost
 
     # What the driver tells
 
@@ -304,7 +317,7 @@ class RunState:
 
     def conclude(self) -> None:
         """Nothing will start any more: what never started is cancelled, what waited for another attempt has failed."""
-        for unit in range(self.layout.units):
+        for unit in range(self.layout.units) if self.left else ():
             if self._phase[unit] == Phase.POSTPONED:
                 self._end(unit, Phase.FAILED)
             elif self._phase[unit] < _FINAL:
@@ -334,6 +347,8 @@ class RunState:
         """No longer active: its place and its claim are free."""
         self.active -= 1
         node = self.layout.unit_node[unit]
+        if not self._bounded[node]:
+            return
         if node in self._running:
             self._running[node] -= 1
             self._unpark_node(node)
@@ -373,10 +388,13 @@ class RunState:
 
     def _open(self, unit: int) -> None:
         """All it waits for is done."""
-        node = self.layout.nodes[self.layout.unit_node[unit]]
-        if node.excluded:
+        index = self.layout.unit_node[unit]
+        if self._plain[index]:
+            self._phase[unit] = _READY
+            heapq.heappush(self._ready, self.layout.turn[index] + unit)
+        elif self.layout.nodes[index].excluded:
             self._skipped.append(unit)
-        elif not node.on_demand or unit in self._demanded:
+        elif unit in self._demanded:
             self._make_ready(unit)
 
     def _skip_excluded(self) -> None:

@@ -35,7 +35,7 @@ def encode(value: Any) -> Any:  # noqa: C901 - one case for each kind of value
         case PurePath():
             return {"$path": value.as_posix()}
         case tuple() | list():
-            return [encode(item) for item in value]
+            return [item if type(item) is str else encode(item) for item in value]  # hosts, mostly, and many
         case frozenset() | set():
             return {"$set": sorted((encode(item) for item in value), key=repr)}
         case Mapping():
