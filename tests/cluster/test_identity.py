@@ -48,11 +48,12 @@ def mark(lab: Lab, host: str) -> str:
     return lab.run(host, "sh", "-c", f"cat {MARK} 2>/dev/null || echo none").strip()
 
 
-def voters(lab: Lab) -> set[str]:
+def voters(lab: Lab, *, stacked: bool) -> set[str]:
     """Who votes in etcd, as n2 knows."""
-    pki = "/etc/etcd/pki"
+    pki = "/etc/kubernetes/pki/etcd" if stacked else "/etc/etcd/pki"
     access = f"--cacert {pki}/ca.crt --cert {pki}/healthcheck-client.crt --key {pki}/healthcheck-client.key"
-    members = json.loads(lab.run("n2", "sh", "-c", f"etcdctl {access} member list -w json"))["members"]
+    inside = "crictl exec $(crictl ps --name '^etcd$' -q) " if stacked else ""
+    members = json.loads(lab.run("n2", "sh", "-c", f"{inside}etcdctl {access} member list -w json"))["members"]
     return {member["name"] for member in members if not member.get("isLearner")}
 
 
@@ -76,9 +77,13 @@ def test_no_cluster_is_formed_without_all_of_its_control_planes(trio: Lab) -> No
     assert [mark(trio, host.name) for host in trio.hosts] == ["none"] * 3
 
 
-@pytest.mark.parametrize("kind", ["kubeadm", "kubexm"], ids=["kubeadm", "binary"])
-def test_a_reinstalled_control_plane_joins_the_survivors(trio: Lab, kind: str, tmp_path: Path) -> None:
-    edit(trio.cluster_file, kubernetes={"type": kind})
+@pytest.mark.parametrize(
+    ("kind", "etcd"),
+    [("kubeadm", "kubeadm"), ("kubeadm", "kubexm"), ("kubexm", "kubexm")],
+    ids=["kubeadm-stacked", "kubeadm", "binary"],
+)
+def test_a_reinstalled_control_plane_joins_the_survivors(trio: Lab, kind: str, etcd: str, tmp_path: Path) -> None:
+    edit(trio.cluster_file, kubernetes={"type": kind}, etcd={"type": etcd})
     create(trio)
     kubectl(trio, "create", "configmap", "kept", "--from-literal=word=still-here")
     uid = json.loads(mark(trio, "n2"))["uid"]
@@ -88,7 +93,7 @@ def test_a_reinstalled_control_plane_joins_the_survivors(trio: Lab, kind: str, t
     shutil.rmtree(trio.cluster_file.parent / ".kubexm")
     done = create(trio)
     assert not {name for name in done.changed if name.startswith("etcd.form")}
-    assert voters(trio) == {"n1", "n2", "n3"}
+    assert voters(trio, stacked=etcd == "kubeadm") == {"n1", "n2", "n3"}
     assert json.loads(mark(trio, "n1"))["uid"] == uid
     assert kubectl(trio, "get", "configmap", "kept", "-o", "jsonpath={.data.word}") == "still-here"
     assert create(trio).result["changed"] is False
