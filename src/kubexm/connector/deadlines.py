@@ -89,6 +89,8 @@ class Deadlines:
         script = f"k_end {shell.info.group}"
         if isinstance(message, ChangeMessage):
             script = f"k_end_receipt {message.receipt}"
+        else:
+            message.single_use = True  # should it end by itself just now, the shell must not be in something else
         for _ in range(_TRIES):
             if shell.message is not message:
                 return
