@@ -33,6 +33,13 @@ _PKI: Final = "/etc/kubernetes/pki/etcd"
 _CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _FOUNDED_AS: Final = "etcd-cluster"
 """The token of every cluster that kubeadm makes."""
+_IS_LEARNER: Final = """if said=$(ask /readyz/non_learner 2>&1); then echo 0; exit; fi
+case $said in
+  *'(ServiceUnavailable)'*) echo 1 ;;
+  *'(NotFound)'*) ask /metrics | sed -n 's/^etcd_server_is_learner //p' ;;
+  *) exit 1 ;;
+esac"""
+"""The metric is 0 for a learner that has not heard of its own admission yet: it is for an etcd too old to say more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +176,11 @@ class PodMemberVotes(Step):
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks the member itself."""
         words = ("--server", f"http://127.0.0.1:{self.port}", "--client-certificate", f"{_CLIENT}.crt")
-        ask = shell(
-            "kubectl", "--kubeconfig", "/dev/null", *words, "--client-key", f"{_CLIENT}.key", "get", "--raw", "/metrics"
-        )
-        result = await ctx.host.command.read(f"{ask} | grep '^etcd_server_is_learner'", check=False, display="ask etcd")
+        ask = shell("kubectl", "--kubeconfig", "/dev/null", *words, "--client-key", f"{_CLIENT}.key", "get", "--raw")
+        result = await ctx.host.command.read(f'ask() {{ {ask} "$1"; }}\n{_IS_LEARNER}', check=False, display="ask etcd")
         if not result.ok:
             return Check(False, reason="it does not answer yet")
-        return Check(True) if result.text.split()[1:] == ["0"] else Check(False, reason="it does not vote yet")
+        return Check(True) if result.text.strip() == "0" else Check(False, reason="it does not vote yet")
 
     async def run(self, ctx: StepContext) -> None:
         """Asks the others to let it vote, again until it has caught up."""

@@ -28,6 +28,10 @@ from tests.unit.components.kubelet.test_steps import Host
 PEERS = (("n1", "https://10.0.0.1:2380"), ("n2", "https://10.0.0.2:2380"), ("n3", "https://10.0.0.3:2380"))
 OTHERS = (("n2", "https://10.0.0.2:2379"), ("n3", "https://10.0.0.3:2379"))
 FOUNDED = cluster_id((url for _, url in PEERS), "etcd-cluster")
+_OLD = """case $* in
+  *non_learner) echo 'Error from server (NotFound): the server could not find the requested resource' >&2; exit 1 ;;
+  *metrics) printf '# HELP x\\netcd_server_has_leader 1\\netcd_server_is_learner {}\\n' ;;
+esac"""
 PODS = (
     StaticPod(component="kube-apiserver", inputs=()),
     StaticPod(component="kube-scheduler", inputs=()),
@@ -331,7 +335,7 @@ async def test_a_learner_is_promoted_until_it_votes(bench: Bench, monkeypatch: p
     monkeypatch.setattr("kubexm.components.kubeadm.members.asyncio.sleep", at_once)
     step = PodMemberVotes(port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1")
     learner, tries = ["1"], []
-    bench.memory.on(anything("get --raw /metrics"), callback=lambda _: f"etcd_server_is_learner {learner[0]}\n")
+    bench.memory.on(anything("/readyz/non_learner"), callback=lambda _: f"{learner[0]}\n")
     bench.memory.on(anything("member list"), stdout=members("n1", "n2", learner="n1"))
 
     def promoted(command: Command) -> CommandResult | str:
@@ -346,6 +350,33 @@ async def test_a_learner_is_promoted_until_it_votes(bench: Bench, monkeypatch: p
     await bench.run(step)
     assert len(tries) == 3
     assert (await step.precheck(bench.ctx)).satisfied
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("echo ok", ""),
+        ("echo 'Error from server (ServiceUnavailable): …' >&2; exit 1", "it does not vote yet"),
+        ("echo 'The connection to the server 127.0.0.1:2381 was refused' >&2; exit 1", "it does not answer yet"),
+        # An etcd that does not know the question is asked for what it measures.
+        (_OLD.format(0), ""),
+        (_OLD.format(1), "it does not vote yet"),
+    ],
+)
+async def test_a_member_says_itself_whether_it_votes(bench: Bench, tmp_path: Path, said: str, reason: str) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\n{said}\n")
+    kubectl.chmod(0o755)
+
+    def asked(command: Command) -> CommandResult:
+        script = f"PATH={tmp_path}:$PATH\n{command.script}"
+        done = subprocess.run(["sh", "-c", script], capture_output=True, check=False)
+        return CommandResult(host="n1", command="", exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    bench.memory.on(anything("/readyz/non_learner"), callback=asked)
+    step = PodMemberVotes(port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1")
+    found = await step.precheck(bench.ctx)
+    assert (found.satisfied, found.reason) == (not reason, reason)
 
 
 # Settings in the cluster
