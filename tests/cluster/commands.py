@@ -48,6 +48,13 @@ def kubexm(file: Path, *words: str, timeout: float = 900) -> Outcome:
     return _outcome(done.returncode, done.stdout, done.stderr)
 
 
+def create(lab: Lab, *options: str) -> Outcome:
+    """A create that must end well, its proof included."""
+    done = kubexm(lab.cluster_file, "create", "cluster", *options)
+    assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
+    return done
+
+
 def start_kubexm(file: Path, *words: str) -> subprocess.Popen[str]:
     """The same, without waiting for its end."""
     return subprocess.Popen(

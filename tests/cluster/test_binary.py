@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,20 +10,11 @@ from typing import Any
 import pytest
 
 from kubexm.lab import Lab
-from kubexm.lab.places import cache_directory
-from kubexm.lab.sources import built_bundle
 from tests.cluster.commands import Outcome, edit, kubexm
 from tests.cluster.conftest import MakeLab
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
-pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-    ),
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-]
+pytestmark = [LONG, PATIENT, BUNDLE]
 
 UNITS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet", "kube-proxy")
 ETCDCTL = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 from kubexm.lab import Lab
 from kubexm.lab.places import cache_directory
 from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, edit, kubectl, kubexm
+from tests.cluster.commands import create, edit, kubectl, kubexm
+from tests.cluster.marks import LONG, PATIENT
 
 TEMPLATE = """
 apiVersion: apps/v1
@@ -41,10 +41,8 @@ def bundle_has_helm() -> bool:
 
 
 pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-    ),
-    pytest.mark.timeout(1800),
+    LONG,
+    PATIENT,
     pytest.mark.skipif(not bundle_has_helm(), reason="no helm in the lab bundle: `kubexm lab bundle --part helm`"),
 ]
 
@@ -67,12 +65,6 @@ def chart(tmp_path: Path) -> Path:
     (directory / "values.yaml").write_text("replicas: 1\nimage: none\npassword: none\n")
     (directory / "templates" / "all.yaml").write_text(TEMPLATE)
     return directory
-
-
-def create(lab: Lab) -> Outcome:
-    done = kubexm(lab.cluster_file, "create", "cluster")
-    assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
-    return done
 
 
 def agnhost(lab: Lab) -> str:

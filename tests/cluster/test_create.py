@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -15,19 +14,12 @@ import pytest
 from kubexm.lab import Lab
 from kubexm.lab.places import cache_directory
 from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, edit, ended, killed, kubectl, kubexm, start_kubexm, started_kubexm
+from tests.cluster.commands import Outcome, create, edit, ended, killed, kubectl, kubexm, start_kubexm, started_kubexm
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
 MakeLab = Callable[..., Lab]
 
-pytestmark = [
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-]
-long = pytest.mark.skipif(
-    os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-)
+pytestmark = [PATIENT, BUNDLE]
 
 
 @pytest.fixture
@@ -42,13 +34,6 @@ def fresh_lab(make_lab: MakeLab) -> Iterator[MakeLab]:
     yield make
     for lab in made:
         lab.down()
-
-
-def create(lab: Lab, *options: str) -> Outcome:
-    """A create that must end well."""
-    done = kubexm(lab.cluster_file, "create", "cluster", *options)
-    assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
-    return done
 
 
 def resume(lab: Lab) -> Outcome:
@@ -136,7 +121,7 @@ def test_a_worker_cut_off_half_way_stops_nobody_else_and_is_finished_by_resume(f
     assert {host for _, host in resumed.ran} <= {"n1", "n3", "control-node"}, "only what was lost is done again"
 
 
-@long
+@LONG
 @pytest.mark.parametrize("version", ["v1.33.13", "v1.34.4"])
 @pytest.mark.parametrize(
     ("kind", "etcd"),
@@ -156,7 +141,7 @@ def test_every_topology_in_every_mode(fresh_lab: MakeLab, topology: str, kind: s
     assert_nothing_to_do(lab)
 
 
-@long
+@LONG
 def test_etcd_on_hosts_of_its_own(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(hosts=5)
     edit(lab.cluster_file, roleGroups={"etcd": ["n1", "n2", "n3"], "controlPlane": ["n4"], "worker": ["n5"]})
@@ -166,7 +151,7 @@ def test_etcd_on_hosts_of_its_own(fresh_lab: MakeLab) -> None:
     assert_nothing_to_do(lab)
 
 
-@long
+@LONG
 def test_a_host_added_to_the_file_joins_and_one_taken_out_is_left_alone(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="1+2")
     whole = lab.cluster_file.read_text()
@@ -180,7 +165,7 @@ def test_a_host_added_to_the_file_joins_and_one_taken_out_is_left_alone(fresh_la
     assert "n2" not in touched - {"n1", "n3", "control-node"}
 
 
-@long
+@LONG
 @pytest.mark.parametrize("fault", ["reboot", "power"])
 def test_a_host_rebooted_or_powered_off_half_way(fresh_lab: MakeLab, fault: str) -> None:
     lab = fresh_lab(topology="1+2")
@@ -198,7 +183,7 @@ def test_a_host_rebooted_or_powered_off_half_way(fresh_lab: MakeLab, fault: str)
     assert ready_nodes(lab) == {"n1", "n2", "n3"}
 
 
-@long
+@LONG
 def test_kubexm_may_die_at_any_moment_and_resume_goes_on(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="1+1")
     runs, moments = lab.cluster_file.parent / ".kubexm" / lab.name / "runs", [random.uniform(2, 14) for _ in range(8)]
@@ -219,7 +204,7 @@ def test_kubexm_may_die_at_any_moment_and_resume_goes_on(fresh_lab: MakeLab) -> 
     assert_nothing_to_do(lab)
 
 
-@long
+@LONG
 def test_a_full_disk_says_so_and_resume_finishes(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="single")
     running = started_kubexm(lab.cluster_file, "create", "cluster", until="containerd.install")
@@ -249,7 +234,7 @@ def test_a_taken_port_and_a_wrong_bundle_stop_before_anything_is_changed(fresh_l
     assert str(tmp_path) in wrong.stderr
 
 
-@long
+@LONG
 def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="single")
     lab.run("n1", "sh", "-c", "mkdir -p /etc/containerd && echo mine >/etc/containerd/config.toml")

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 
 import pytest
 
 from kubexm.lab import Lab
-from kubexm.lab.places import cache_directory
-from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, killed, kubexm, started_kubexm
+from tests.cluster.commands import Outcome, create, killed, kubexm, started_kubexm
 from tests.cluster.host_snapshot import Snapshot, allowed_to_differ, take
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
-pytestmark = [
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-]
-full = pytest.mark.skipif(
-    os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-)
+pytestmark = [PATIENT, BUNDLE]
 CHANGED = ("file", "unit", "mount", "interface", "rule", "process", "sysctl", "route", "port")
-
-
-def create(lab: Lab) -> None:
-    done = kubexm(lab.cluster_file, "create", "cluster")
-    assert done.exit_code == 0, (done.stderr, done.errors)
 
 
 def delete(lab: Lab, *options: str) -> Outcome:
@@ -84,7 +69,7 @@ def test_hosts_are_as_before(single: Lab) -> None:
     assert (again.exit_code, again.result["changed"]) == (0, False)
 
 
-@full
+@LONG
 def test_a_missing_host_is_done_later(pair: Lab) -> None:
     before = snapshots(pair)
     create(pair)
@@ -107,7 +92,7 @@ def test_a_missing_host_is_done_later(pair: Lab) -> None:
     assert work_files(pair) == []
 
 
-@full
+@LONG
 def test_another_clusters_host_stops_all_of_it(pair: Lab) -> None:
     mark = json.dumps({"uid": "5f1d", "name": "elsewhere"})
     sh(pair, "n2", f"mkdir -p /var/lib/kubexm && echo '{mark}' >/var/lib/kubexm/cluster.json")
@@ -123,7 +108,7 @@ def test_another_clusters_host_stops_all_of_it(pair: Lab) -> None:
             sh(pair, host, "rm -rf /var/lib/kubexm")
 
 
-@full
+@LONG
 def test_half_made_clusters_are_deleted_too(single: Lab) -> None:
     before = snapshots(single)
     for point in ("containerd.install", "images.bring.import", "kubeadm.run.api"):
@@ -134,7 +119,7 @@ def test_half_made_clusters_are_deleted_too(single: Lab) -> None:
         assert_as_before(before, single)
 
 
-@full
+@LONG
 def test_a_delete_that_was_killed_is_gone_on_with(single: Lab) -> None:
     before = snapshots(single)
     create(single)
@@ -147,7 +132,7 @@ def test_a_delete_that_was_killed_is_gone_on_with(single: Lab) -> None:
     assert work_files(single) == []
 
 
-@full
+@LONG
 def test_what_users_changed_stays_and_what_is_kept_is_said(single: Lab) -> None:
     before = snapshots(single)
     create(single)

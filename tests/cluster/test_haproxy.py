@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -14,11 +13,10 @@ from kubexm.components.pki.module import Pki
 from kubexm.lab import Lab
 from kubexm.lab.bundle import BundleBuild, PlainProgress
 from tests.cluster.conftest import MakeLab
+from tests.cluster.marks import LONG
 from tests.cluster.parts import HostsReady, Parts
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-)
+pytestmark = LONG
 
 VERSION = "v1.34.4"
 WIPE = """

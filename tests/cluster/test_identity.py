@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,22 +10,13 @@ from pathlib import Path
 import pytest
 
 from kubexm.lab import Lab
-from kubexm.lab.places import cache_directory
-from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, edit, kubectl, kubexm
+from tests.cluster.commands import create, edit, kubectl, kubexm
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
 MakeLab = Callable[..., Lab]
 MARK = "/var/lib/kubexm/cluster.json"
 
-pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-    ),
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-]
+pytestmark = [LONG, PATIENT, BUNDLE]
 
 
 @pytest.fixture
@@ -35,13 +25,6 @@ def trio(make_lab: MakeLab) -> Iterator[Lab]:
     lab = make_lab(topology="3+0")
     yield lab
     lab.down()
-
-
-def create(lab: Lab) -> Outcome:
-    """A create that must end well."""
-    done = kubexm(lab.cluster_file, "create", "cluster")
-    assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
-    return done
 
 
 def mark(lab: Lab, host: str) -> str:

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from kubexm.lab import Lab
-from kubexm.lab.places import cache_directory
-from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, edit, killed, kubectl, kubexm, started_kubexm
+from tests.cluster.commands import create, edit, killed, kubectl, kubexm, started_kubexm
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
 MakeLab = Callable[..., Lab]
 PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
-pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-    ),
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-]
-
-
-def create(lab: Lab, *options: str) -> Outcome:
-    """A create that must end well."""
-    done = kubexm(lab.cluster_file, "create", "cluster", *options)
-    assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
-    return done
+pytestmark = [LONG, PATIENT, BUNDLE]
 
 
 def sh(lab: Lab, script: str, host: str = "n1") -> str:

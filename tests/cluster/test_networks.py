@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from kubexm.lab import Lab
-from kubexm.lab.places import cache_directory
-from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, edit, kubectl, kubexm
+from tests.cluster.commands import create, edit, kubectl, kubexm
 from tests.cluster.host_snapshot import Snapshot, allowed_to_differ, take
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
 MakeLab = Callable[..., Lab]
 INTERFACE = "host0"
 
-pytestmark = [
-    pytest.mark.skipif(
-        os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-    ),
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-]
+pytestmark = [LONG, PATIENT, BUNDLE]
 
 
 @pytest.fixture
@@ -34,13 +24,6 @@ def pair(make_lab: MakeLab) -> Iterator[Lab]:
     lab = make_lab(topology="1+1")
     yield lab
     lab.down()
-
-
-def create(lab: Lab) -> Outcome:
-    """A create that must end well, its proof included."""
-    done = kubexm(lab.cluster_file, "create", "cluster")
-    assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
-    return done
 
 
 def snapshots(lab: Lab) -> dict[str, Snapshot]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -15,23 +14,18 @@ from playwright.sync_api import Page, expect
 from ruamel.yaml import YAML
 
 from kubexm.lab import Lab
-from kubexm.lab.places import cache_directory
-from kubexm.lab.sources import built_bundle
 from tests.browser import Watched, chromium, why_no_chromium
 from tests.cluster.commands import kubectl
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
 MakeLab = Callable[..., Lab]
 MINUTES = 60_000
 
 pytestmark = [
-    pytest.mark.timeout(1800),
+    PATIENT,
     pytest.mark.skipif(bool(why_no_chromium()), reason=why_no_chromium()),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-    pytest.mark.skipif(
-        os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-    ),
+    BUNDLE,
+    LONG,
 ]
 
 

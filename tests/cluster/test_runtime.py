@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -26,14 +25,13 @@ from kubexm.plan import ExecutionFragment, RunStatus
 from kubexm.runtime import ModuleContext, TaskContext
 from kubexm.task import FragmentBuilder, Task
 from tests.cluster.conftest import MakeLab
+from tests.cluster.marks import LONG
 from tests.cluster.parts import Outcome, Parts
 from tests.integration.assets.servers import write_certificates
 from tests.unit.assets.registry_double import PASSWORD, USER, Registry
 from tests.unit.assets.web import serving
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-)
+pytestmark = LONG
 
 VERSION = "v1.34.4"
 POD = {

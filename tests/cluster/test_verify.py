@@ -6,7 +6,6 @@ One cluster for the whole file; each test leaves it as it found it.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -19,20 +18,10 @@ from typing import Any
 import pytest
 
 from kubexm.lab import Lab
-from kubexm.lab.places import cache_directory
-from kubexm.lab.sources import built_bundle
-from tests.cluster.commands import Outcome, edit, killed, kubectl, kubexm, started_kubexm
+from tests.cluster.commands import Outcome, create, edit, killed, kubectl, kubexm, started_kubexm
+from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
-long = pytest.mark.skipif(
-    os.environ.get("KUBEXM_CLUSTER_TESTS") != "full", reason="one of the long ones: make test-cluster-full"
-)
-pytestmark = [
-    long,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        built_bundle(cache_directory()) is None, reason="there is no lab bundle: `kubexm lab bundle` makes one"
-    ),
-]
+pytestmark = [LONG, PATIENT, BUNDLE]
 PROBE = ("verify.probe.workloads", "n1")
 MANIFEST = """
 apiVersion: v1
@@ -74,12 +63,6 @@ def edited(lab: Lab, **sections: Any) -> Iterator[Outcome]:
     finally:
         lab.cluster_file.write_text(before)
         create(lab)
-
-
-def create(lab: Lab) -> Outcome:
-    done = kubexm(lab.cluster_file, "create", "cluster")
-    assert done.exit_code == 0, (done.stderr[-2000:], done.errors)
-    return done
 
 
 def verify(lab: Lab, *options: str) -> Outcome:
