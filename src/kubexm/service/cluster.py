@@ -5,7 +5,7 @@ Puts the layers together: file → context → plan → lease → engine → res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,8 @@ from typing import Any
 from kubexm import __version__, config
 from kubexm.apis.v1alpha1 import Cluster, guarded
 from kubexm.config import Loaded
-from kubexm.connector import CommandResult
 from kubexm.engine import Cancellation
-from kubexm.errors import HostError, JournalError, StalePlanError, UsageError
+from kubexm.errors import JournalError, StalePlanError, UsageError
 from kubexm.events import Observer
 from kubexm.pipeline import Pipeline, pipeline_named
 from kubexm.plan import GraphExecutionResult, SavedPlan, changed_paths
@@ -23,7 +22,7 @@ from kubexm.runtime import Context, RuntimeBuilder, WorkDir
 from kubexm.service.edits import judge_edits
 from kubexm.service.execution import Execution
 from kubexm.service.fleet import FleetService
-from kubexm.service.reports import CommandReport, FactsReport, Planned, ServiceOptions
+from kubexm.service.reports import FactsReport, Planned, ServiceOptions
 from kubexm.service.run_files import RunFiles, RunInfo
 from kubexm.service.selection import choose_hosts, choose_nodes
 from kubexm.service.stocking import stocked, stocked_for
@@ -50,22 +49,6 @@ class ClusterService:
             return FactsReport(facts, dict(ctx.unreached))
         finally:
             await ctx.close()
-
-    async def command(
-        self,
-        file: Path,
-        command: str,
-        *,
-        roles: Sequence[str] = (),
-        limit: Sequence[str] = (),
-        sudo: bool = True,
-        within: float = 3600.0,
-        on_result: Callable[[CommandResult | HostError], None] | None = None,
-    ) -> CommandReport:
-        """One command on all hosts at once; a host that fails does not keep the others from theirs."""
-        return await self._fleet.command(
-            file, command, roles=roles, limit=limit, sudo=sudo, within=within, on_result=on_result
-        )
 
     # Planning
 
