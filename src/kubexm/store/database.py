@@ -101,6 +101,8 @@ class Database:
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A connection that sees one state of the database."""
         async with self._told(), self._engine.connect() as connection:
+            if not self.is_sqlite:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @contextlib.asynccontextmanager

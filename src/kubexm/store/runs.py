@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Insert, Row, Select, Table, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from kubexm.errors import NotFoundError
 from kubexm.events import Event, EventKind
@@ -196,15 +197,18 @@ class Runs:
     async def standing(self, task: int, *, resumed: bool, running: bool) -> list[tuple[str, str, str]]:
         """The same as it stands now: what did not end well before the last resume counts as not ended, and what is
         being changed is `running`. `resumed` and `running`: whether the task was, and is."""
-        table, since = host_results, await self._begun(task) if resumed else 0
-        # A row for each host would take ten times as long.
-        hosts = func.aggregate_strings(table.c.host, ",").label("hosts")
-        query = select(table.c.node, table.c.state, hosts).where(table.c.task == task)
-        if since:
-            query = query.where(or_(table.c.seq > since, table.c.state.not_in(NOT_WELL)))
-        rows = await self._rows(query.group_by(table.c.node, table.c.state))
-        found = [(row.node, host, row.state) for row in rows for host in row.hosts.split(",")]
-        if running:
+        table = host_results
+        async with self._database.read() as connection:  # all of one moment: a resume may be taken in meanwhile
+            since = await _begun(connection, task) if resumed else 0
+            # A row for each host would take ten times as long.
+            hosts = func.aggregate_strings(table.c.host, ",").label("hosts")
+            query = select(table.c.node, table.c.state, hosts).where(table.c.task == task)
+            if since:
+                query = query.where(or_(table.c.seq > since, table.c.state.not_in(NOT_WELL)))
+            rows = (await connection.execute(query.group_by(table.c.node, table.c.state))).all()
+            found = [(row.node, host, row.state) for row in rows for host in row.hosts.split(",")]
+            if not running:
+                return found
             same = (table.c.task == events.c.task) & (table.c.node == events.c.node) & (table.c.host == events.c.host)
             begun = (
                 select(events.c.node, events.c.host)
@@ -212,30 +216,24 @@ class Runs:
                 .where(events.c.task == task, events.c.seq > since, events.c.kind == EventKind.UNIT_RUNNING.value)
                 .where(or_(table.c.seq.is_(None), table.c.seq < events.c.seq))
             )
-            found += [(row.node, row.host, "running") for row in await self._rows(begun)]
-        return found
+            return found + [(row.node, row.host, "running") for row in await connection.execute(begun)]
 
     async def failures(self, task: int, *, resumed: bool, limit: int = 200) -> list[tuple[HostRecord, int]]:
         """Every (node, host) that failed or was stopped midway since the last resume, in order, each with how many
         others it blocked."""
-        table, since = host_results, await self._begun(task) if resumed else 0
-        recent = (table.c.task == task) & (table.c.seq > since)
-        query = select(table).where(recent, table.c.state.in_(("failed", "interrupted"))).order_by(table.c.seq)
-        roots = (
-            select(table.c.root_node, table.c.root_host, func.count().label("blocked"))
-            .where(recent, table.c.state == "blocked")
-            .group_by(table.c.root_node, table.c.root_host)
-        )
-        blocked = {(row.root_node, row.root_host): row.blocked for row in await self._rows(roots)}
-        found = [_host_record(row) for row in await self._rows(query.limit(limit))]
-        return [(each, blocked.get((each.node, each.host), 0)) for each in found]
-
-    async def _begun(self, task: int) -> int:
-        """The sequence number with which the run last began."""
-        kinds = (EventKind.RUN_STARTED.value, EventKind.RUN_RESUMED.value)
-        query = select(func.max(events.c.seq)).where(events.c.task == task, events.c.kind.in_(kinds))
+        table = host_results
         async with self._database.read() as connection:
-            return await connection.scalar(query) or 0
+            since = await _begun(connection, task) if resumed else 0
+            recent = (table.c.task == task) & (table.c.seq > since)
+            query = select(table).where(recent, table.c.state.in_(("failed", "interrupted"))).order_by(table.c.seq)
+            roots = (
+                select(table.c.root_node, table.c.root_host, func.count().label("blocked"))
+                .where(recent, table.c.state == "blocked")
+                .group_by(table.c.root_node, table.c.root_host)
+            )
+            blocked = {(row.root_node, row.root_host): row.blocked for row in await connection.execute(roots)}
+            found = [_host_record(row) for row in await connection.execute(query.limit(limit))]
+        return [(each, blocked.get((each.node, each.host), 0)) for each in found]
 
     async def times(self, task: int) -> list[tuple[str, str, str, float, float, float]]:
         """Node, host, state, start, end and busy seconds of everything that was begun and has ended; no more, since
@@ -276,6 +274,13 @@ class Runs:
         async with self._database.read() as connection:
             found: Sequence[Row[Any]] = (await connection.execute(query)).all()
             return found
+
+
+async def _begun(connection: AsyncConnection, task: int) -> int:
+    """The sequence number with which the run last began."""
+    kinds = (EventKind.RUN_STARTED.value, EventKind.RUN_RESUMED.value)
+    query = select(func.max(events.c.seq)).where(events.c.task == task, events.c.kind.in_(kinds))
+    return await connection.scalar(query) or 0
 
 
 def _chosen(query: Select[Any], table: Table, node: str, host: str, states: Collection[str]) -> Select[Any]:
