@@ -53,7 +53,7 @@ apt-mark auto $(installed '^lib') >/dev/null
 apt-get purge --yes --autoremove {packages}
 """
 
-_AIRGAPPED = ("conntrack", "ebtables", "ethtool", "ipset", "iptables", "socat")
+_AIRGAPPED = ("conntrack", "ebtables", "ethtool", "ipset", "iptables", "socat", "zstd")
 
 _SWAPS = """\
 Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority

@@ -35,6 +35,7 @@ PACKAGES = (
     "sudo",
     "systemd",
     "systemd-sysv",
+    "zstd",
 )
 
 OPS_UID = 1000

@@ -35,15 +35,32 @@ class Placed(Operations):
         return self._checked(await self._read(script, f"look for {name}", within=120)).text.replace("\n", "; ")
 
     async def put(
-        self, name: str, source: Path, path: PurePosixPath, *, sha256: str, mode: int, snapshot: PurePosixPath | None
+        self,
+        name: str,
+        source: Path,
+        path: PurePosixPath,
+        *,
+        sha256: str,
+        packed: str = "",
+        mode: int,
+        snapshot: PurePosixPath | None,
     ) -> None:
-        """The file is at this path, and remembered."""
-        target = posix(path)
-        keep = f"kx_prepare {shell(target, f'{mode:o}', 'root', 'root', sha256)}"
-        self._checked(await self._change(self._keeping(True, snapshot) + keep, f"prepare {path}"))
+        """The file is at this path, and remembered.
+
+        `packed`: the source is the file packed with zstd, of this sha256.
+        """
+        target, stamp = posix(path), self.stamp(name)
+        keep = f"{self._keeping(True, snapshot)}kx_prepare {shell(target, f'{mode:o}', 'root', 'root', sha256)}"
+        if packed:
+            archive = await self._arrived(name, source, sha256, packed)
+            words = shell(stamp, sha256, archive, target, f"{mode:o}")
+            script = f"{library('placed')}( {keep} ) && kx_unwrap {words}"
+            self._checked(await self._change(script, f"unpack {name}", within=_TIMEOUT, long=True))
+            return
+        self._checked(await self._change(keep, f"prepare {path}"))
         await self.connector.upload(Upload(source=source, path=target, mode=mode, sha256=sha256, durable=False))
         line = shell(f"{sha256} {mode:o} {target}")
-        script = f"{library('placed')}printf '%s\\n' {line} | kx_remember {shell(self.stamp(name), sha256)}"
+        script = f"{library('placed')}printf '%s\\n' {line} | kx_remember {shell(stamp, sha256)}"
         self._checked(await self._change(script, f"remember {name}"))
 
     async def unpack(
@@ -53,15 +70,17 @@ class Placed(Operations):
         into: PurePosixPath,
         *,
         sha256: str,
+        packed: str = "",
         strip_components: int = 0,
         members: Sequence[str] = (),
         snapshot: PurePosixPath | None,
     ) -> None:
-        """The archive's members (all, if none are named) are in the directory, and remembered. Leaves no archive."""
-        archive = self.place / f"{name}-{sha256[:16]}{''.join(source.suffixes[-2:])}"
+        """The archive's members (all, if none are named) are in the directory, and remembered. Leaves no archive.
+
+        `packed`: the source is the archive repacked, of this sha256.
+        """
         options = archive_options(source.name, self.facts, self.connector.host)
-        await self.incoming(name)
-        await self.connector.upload(Upload(source=source, path=archive, mode=0o600, sha256=sha256, durable=False))
+        archive = await self._arrived(name, source, sha256, packed)
         words = shell(self.stamp(name), sha256, archive, posix(into), strip_components, "\n".join(members), *options)
         script = f"{self._keeping(True, snapshot)}{library('archive')}{library('placed')}kx_unpack {words}"
         result = await self._change(script, f"unpack {name} into {into}", within=_TIMEOUT, long=True)
@@ -69,6 +88,15 @@ class Placed(Operations):
         if re.search(r"unsafe path|(in|of) the archive: |Member name contains '..'", result.error_text):
             hint = "Do not trust this archive: get it again from its origin and compare its checksum."
         self._checked(result, hint=hint)
+
+    async def _arrived(self, name: str, source: Path, sha256: str, packed: str) -> PurePosixPath:
+        """Where the asset is on the host, as it was sent: a file that goes when it is unpacked."""
+        archive = self.place / f"{name}-{sha256[:16]}{''.join(source.suffixes[-2:])}"
+        await self.incoming(name)
+        await self.connector.upload(
+            Upload(source=source, path=archive, mode=0o600, sha256=packed or sha256, durable=False)
+        )
+        return archive
 
     @property
     def place(self) -> PurePosixPath:

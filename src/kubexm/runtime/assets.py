@@ -7,7 +7,7 @@ at hand the catalog tells names, versions and places, and sums stay unknown unti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from kubexm.apis.v1alpha1 import Cluster
 from kubexm.assets import ROLES, Bundle, ImageEntry, ImageReference, Manifest, PackageSet, assets_for, catalog
 from kubexm.assets.cache import default_cache
 from kubexm.assets.catalog import Install, Release
-from kubexm.assets.kept_archive import kept_archive
+from kubexm.assets.kept import kept_archive, kept_packed, packs
 from kubexm.errors import AssetError
 
 __all__ = [
@@ -112,7 +112,7 @@ class AssetShelf:
         self._private = cluster.spec.registry.private.rstrip("/")
         self._bundles = dict(bundles or {})
         self._cache = cache or default_cache()
-        self._archives: dict[tuple[str, ...], asyncio.Task[tuple[Path, str]]] = {}
+        self._made: dict[tuple[str, ...], asyncio.Task[tuple[Path, str]]] = {}
         self.features = features_of(cluster)
 
     @property
@@ -225,11 +225,24 @@ class AssetShelf:
     async def archive(self, names: Iterable[str], arch: str) -> tuple[Path, str]:
         """A file with these images as `ctr images import` takes them, and its sha256; made once for all hosts."""
         entries = self._entries(names, arch)
-        key = (arch, *sorted(entry.reference for entry in entries))
-        task = self._archives.get(key)
+        key = ("images", arch, *sorted(entry.reference for entry in entries))
+        return await self._once(key, kept_archive, self.bundle(arch), entries)
+
+    async def packed(self, path: str, arch: str, *, sha256: str) -> tuple[Path, str] | None:
+        """A file of the bundle packed with zstd, and the sha256 of that; nothing if it is not worth it."""
+        source = self.local(path, arch, sha256=sha256)
+        if not packs(path, self.bundle(arch).entry(path).size):
+            return None
+        return await self._once(("file", sha256), kept_packed, source, sha256)
+
+    async def _once(
+        self, key: tuple[str, ...], make: Callable[..., tuple[Path, str]], *what: object
+    ) -> tuple[Path, str]:
+        """What is made for all hosts, by the first that asks; made anew if that failed."""
+        task = self._made.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            made = asyncio.to_thread(kept_archive, self.bundle(arch), entries, self._cache / "archives")
-            task = self._archives[key] = asyncio.get_running_loop().create_task(made)
+            made = asyncio.to_thread(make, *what, self._cache / "archives")
+            task = self._made[key] = asyncio.get_running_loop().create_task(made)
         return await asyncio.shield(task)
 
     def _entries(self, names: Iterable[str], arch: str) -> tuple[ImageEntry, ...]:

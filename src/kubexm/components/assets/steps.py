@@ -35,12 +35,16 @@ class AssetPresent(Step):
     async def run(self, ctx: StepContext) -> None:
         """Sends it and puts it in its place, whole or not at all."""
         file = self._file(ctx)
-        source = ctx.assets.local(file.path, ctx.facts.arch, sha256=self._sha256(ctx))
+        source, packed = ctx.assets.local(file.path, ctx.facts.arch, sha256=self._sha256(ctx)), ""
+        if ctx.facts.has_command("zstd"):
+            smaller = await ctx.assets.packed(file.path, ctx.facts.arch, sha256=file.sha256)
+            source, packed = smaller or (source, packed)
         if self.install.unpack:
             await ctx.host.placed.unpack(
                 self.name,
                 source,
                 self.install.to,
+                packed=packed,
                 sha256=file.sha256,
                 strip_components=self.install.strip,
                 members=self.install.members,
@@ -51,6 +55,7 @@ class AssetPresent(Step):
                 self.name,
                 source,
                 self.install.to,
+                packed=packed,
                 sha256=file.sha256,
                 mode=self.install.mode,
                 snapshot=snapshot(ctx),

@@ -123,3 +123,13 @@ kx_unpack() {
   rm -f -- "$x_archive"
   kx_remember "$x_stamp" "$x_sum" <"$x_tmp/lines"
 }
+
+# kx_unwrap STAMP SHA256 PACKED PATH MODE: the file packed with zstd goes to its place, whole; what was sent goes. zstd compares
+# what it unpacks with a sum of its own, and what was sent was compared when it arrived.
+kx_unwrap() {
+  u_new=${4%/*}/.kubexm-${4##*/}-${2%"${2#????????????????}"}.part
+  ( umask 077; zstd -d -q -c -- "$3" >"$u_new" ) && chmod -- "$5" "$u_new" && mv -fT -- "$u_new" "$4" ||
+    { rm -f -- "$u_new"; return 1; }
+  rm -f -- "$3"
+  printf '%s %s %s\n' "$2" "$5" "$4" | kx_remember "$1" "$2"
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +15,7 @@ from kubexm.components.assets import AssetPresent, PackagesPlaced
 from kubexm.components.assets.packages import PackageFile, PackageNeed, WantedPackage
 from kubexm.errors import AssetError, CommandError
 from kubexm.plan.codec import decode, encode
-from kubexm.runtime import AssetShelf
+from kubexm.runtime import AssetShelf, HostRuntime
 from kubexm.step import Step
 from tests.unit.runtime.bundles import KUBERNETES, content_of, tar_of, whole_bundle
 from tests.unit.runtime.clusters import HEAD, LOCAL, needs_root
@@ -36,6 +37,18 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bench(tmp_path: Path, bundle: Path) -> Bench:
     made = Bench.make(tmp_path)
     return replace(made, context=replace(made.context, assets=shelf_of(bundle, tmp_path / "cache")))
+
+
+@pytest.fixture
+def packing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A host that has zstd, and files that are worth packing however small they are."""
+    if shutil.which("zstd") is None:
+        pytest.skip("this machine has no zstd")
+    monkeypatch.setattr("kubexm.assets.kept._WORTH", 0)
+    old = bench.context.host_runtimes["n1"]
+    facts = replace(old.facts, commands=(*old.facts.commands, "zstd"))
+    host = HostRuntime(old.host, old.connector, facts, old.runner)
+    return replace(bench, context=replace(bench.context, host_runtimes={"n1": host}))
 
 
 def asset(bench: Bench, name: str, install: Install | None = None, **more: object) -> AssetPresent:
@@ -73,6 +86,41 @@ async def test_members_of_an_archive_are_put_side_by_side(bench: Bench) -> None:
 async def test_all_of_an_archive_goes_into_its_directory(bench: Bench) -> None:
     await bench.reach(asset(bench, "cni-plugins"))
     assert {path.name for path in bench.local("opt/cni/bin/one").parent.iterdir()} == {"one", "two"}
+
+
+@needs_root
+async def test_where_there_is_zstd_a_program_travels_packed(packing: Bench, tmp_path: Path) -> None:
+    before = packing.local("programs/bin/kubelet")
+    before.write_bytes(b"the distribution's own")
+    step = asset(packing, "kubelet")
+    await packing.reach(step)
+    program = packing.local("programs/bin/kubelet")
+    assert program.read_bytes() == content_of("kubelet")
+    assert program.stat().st_mode & 0o777 == 0o755
+    assert [path.suffix for path in (tmp_path / "cache" / "archives").glob("*.zst")] == [".zst"], "it was packed"
+    assert list((packing.root / "state" / "incoming").iterdir()) == [], "what was sent is gone"
+    (packing.root / "state" / "assets" / "kubelet").unlink()
+    await packing.reach(step)  # the file is right, only its stamp was lost
+    await packing.rollback(step)
+    assert before.read_bytes() == b"the distribution's own"
+
+
+async def test_where_there_is_zstd_an_archive_travels_repacked(packing: Bench, tmp_path: Path) -> None:
+    await packing.reach(asset(packing, "etcd"))
+    assert packing.local("programs/bin/etcdctl").read_bytes() == content_of("etcd")
+    assert [path.suffixes for path in (tmp_path / "cache" / "archives").glob("*.zst")] == [[".tar", ".zst"]]
+    assert list((packing.root / "state" / "incoming").iterdir()) == []
+
+
+@needs_root
+async def test_a_disk_that_is_full_while_unpacking_leaves_what_was_there(packing: Bench) -> None:
+    before = packing.local("programs/bin/kubelet")
+    before.write_bytes(b"the distribution's own")
+    packing.program("zstd", "echo half of it; echo 'zstd: No space left on device' >&2; exit 1")
+    with pytest.raises(CommandError, match="No space left"):
+        await packing.run(asset(packing, "kubelet"))
+    assert before.read_bytes() == b"the distribution's own"
+    assert [path.name for path in before.parent.iterdir()] == ["kubelet"], "nothing half-written is left"
 
 
 async def test_looking_again_takes_one_read_and_no_file_is_read_through(bench: Bench) -> None:
