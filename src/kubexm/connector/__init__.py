@@ -1,6 +1,6 @@
 """How a host is reached. Nothing above this layer knows SSH; nothing here knows what commands mean."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import kubexm.connector.shell  # noqa: F401 - now, or importing it later would hide the function of that name
 from kubexm.connector.base import (
@@ -16,6 +16,7 @@ from kubexm.connector.base import (
     shell,
 )
 from kubexm.connector.settings import ConnectionSettings
+from kubexm.later import later
 
 if TYPE_CHECKING:
     from kubexm.connector.local import LocalConnector
@@ -40,21 +41,6 @@ __all__ = [
 ]
 
 _SKIPPED = ("oqs", "nettle", "nettle-6")
-_LATER = {
-    "ConnectionPool": "kubexm.connector.pool",
-    "LocalConnector": "kubexm.connector.local",
-    "SSHConnector": "kubexm.connector.ssh",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # Importing asyncssh takes a good part of a second: only those who connect pay for it.
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    _load_asyncssh()
-    return getattr(import_module(_LATER[name]), name)
 
 
 def _load_asyncssh() -> None:
@@ -68,3 +54,15 @@ def _load_asyncssh() -> None:
         import asyncssh  # noqa: F401
     finally:
         ctypes.util.find_library = find
+
+
+# Importing asyncssh takes a good part of a second: only those who connect pay for it.
+__getattr__ = later(
+    __name__,
+    {
+        "kubexm.connector.pool": ("ConnectionPool",),
+        "kubexm.connector.local": ("LocalConnector",),
+        "kubexm.connector.ssh": ("SSHConnector",),
+    },
+    before=_load_asyncssh,
+)

@@ -1,6 +1,8 @@
 """The environment of a run. Holds no engine and no callbacks; hands each layer its own view."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubexm.later import later
 
 if TYPE_CHECKING:
     from kubexm.runtime.assets import AssetShelf, NeedsAssets, ShelfFile, ShelfImage, features_of, registry_secret
@@ -88,14 +90,5 @@ _PARTS = {
         "new_run_id",
     ),
 }
-_LATER = {name: part for part, names in _PARTS.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    # Who only wants to reach hosts pays for nothing else: most of what starting takes is importing.
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return found
+__getattr__ = later(__name__, _PARTS)

@@ -1,6 +1,8 @@
 """What the CLI and REST call. Adds no second way to run anything."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubexm.later import later
 
 if TYPE_CHECKING:
     from kubexm.service.cluster import ClusterService
@@ -37,14 +39,5 @@ _PARTS = {
         "RunRequest",
     ),
 }
-_LATER = {name: part for part, names in _PARTS.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    # Each command pays for importing what it does, and for nothing else.
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(_LATER[name]), name)
-    return found
+__getattr__ = later(__name__, _PARTS)
