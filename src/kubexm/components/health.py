@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kubexm.components.questions import Question, listened
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError
 from kubexm.runtime import StepContext
@@ -15,23 +16,23 @@ from kubexm.step import NOTHING, Check, Resources, Step, resources
 
 __all__ = ["PortListened", "ProgramAnswers", "last_line"]
 
-_SUPER_ADMIN_CONF: Final = "/etc/kubernetes/super-admin.conf"
-_CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _RESTARTS: Final = 3
 """A unit that was restarted this often while it was waited for is not going to come up."""
 _LOG_LINES: Final = 20
-# Asking starts a program, which costs a busy host more than a moment's wait: so the naps grow longer.
+# Asking starts a program, which costs a busy host more than a moment's wait: so the naps grow longer. The light
+# question does for most of the time; the full one has the last word, and every tenth.
 _WAIT: Final = """\
-n0=$(systemctl show -p NRestarts --value -- {unit}) n=$n0 k=0
+n0=$(systemctl show -p NRestarts --value -- {unit}) n=$n0 k=0 over=
 read -r t r </proc/uptime
 end=$((${{t%.*}} + {within}))
-until out=$({ask} 2>&1); do
+until {{ {light}; }} >/dev/null 2>&1; do
   k=$((k + 1))
   if [ $((k % 3)) = 0 ]; then n=$(systemctl show -p NRestarts --value -- {unit}); fi
   read -r t r </proc/uptime
-  if [ "$((${{n:-0}} - ${{n0:-0}}))" -ge {restarts} ] || [ "${{t%.*}}" -ge "$end" ]; then
-    printf '%s\\n' "$out" >&2
-    exit 1
+  if [ "$((${{n:-0}} - ${{n0:-0}}))" -ge {restarts} ] || [ "${{t%.*}}" -ge "$end" ]; then over=1; fi
+  if [ -n "$over" ] || [ $((k % 10)) = 0 ]; then
+    if out=$({full} 2>&1); then break; fi
+    if [ -n "$over" ]; then printf '%s\\n' "$out" >&2; exit 1; fi
   fi
   if [ "$k" -le 3 ]; then sleep 0.2; else sleep 0.5; fi
 done
@@ -48,13 +49,15 @@ class _UnitWell(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks once."""
-        result = await ctx.host.command.read(self._ask, check=False, display=f"ask whether {self.describe()}")
+        asked = self._asked(ctx)
+        result = await ctx.host.command.read(asked, check=False, display=f"ask whether {self.describe()}")
         return Check(True) if result.ok else Check(False, reason=last_line(result.error_text) or "it does not yet")
 
     async def run(self, ctx: StepContext) -> None:
         """Waits; the error of a unit that does not come up has its own last log lines."""
         unit = f"{self.unit}.service"
-        script = _WAIT.format(unit=shell(unit), within=self.within, ask=self._ask, restarts=_RESTARTS)
+        light, full = self._light(ctx), self._full()
+        script = _WAIT.format(unit=shell(unit), within=self.within, light=light, full=full, restarts=_RESTARTS)
         result = await ctx.host.command.read(
             script, check=False, long=True, within=self.within + 30.0, display=f"wait until {self.describe()}"
         )
@@ -78,8 +81,17 @@ class _UnitWell(Step):
         """Nothing: it only waits."""
         return NOTHING
 
-    @property
-    def _ask(self) -> str:
+    def _asked(self, ctx: StepContext) -> str:
+        """Shell text that asks once and says why not."""
+        light, full = self._light(ctx), self._full()
+        return full if light == full else f"{{ {light}; }} >/dev/null 2>&1 || {{ {full}; }}"
+
+    def _light(self, ctx: StepContext) -> str:
+        """Shell text that is true only if it is well, at least cost."""
+        return self._full()
+
+    def _full(self) -> str:
+        """Shell text that is true if it is well, and says why not."""
         raise NotImplementedError
 
 
@@ -88,27 +100,25 @@ class ProgramAnswers(_UnitWell):
     """A program of the control plane says, on its own host and over TLS, that it is well."""
 
     path: str
-    port: int = 0
-    """Of a program that is not the API server."""
+    port: int
+    api: bool = False
+    """It is the API server."""
 
     def describe(self) -> str:
         """Who and what."""
         return f"{self.unit} answers {self.path}"
 
+    def _light(self, ctx: StepContext) -> str:
+        words = self._question.light(ctx.facts)
+        return f"{listened(self.port)} && {shell(*words)}" if words else self._full()
+
+    def _full(self) -> str:
+        silent = f"{{ echo 'nobody listens on port {self.port} yet' >&2; false; }}"
+        return f"{{ {listened(self.port)} || {silent}; }} && {shell(*self._question.full())}"
+
     @property
-    def _ask(self) -> str:
-        if self.port:
-            # Its certificate is one it made for itself when it started. Ours tells it nothing secret, and without
-            # one kubectl would ask for a password.
-            where = ("--server", f"https://127.0.0.1:{self.port}", "--insecure-skip-tls-verify")
-            ours = ("--client-certificate", f"{_CLIENT}.crt", "--client-key", f"{_CLIENT}.key")
-            who: tuple[str, ...] = ("--kubeconfig", "/dev/null", *where, *ours)
-            first = (
-                f"{{ {_listens(self.port)} || {{ echo 'nobody listens on port {self.port} yet' >&2; false; }}; }} && "
-            )
-        else:
-            who, first = ("--kubeconfig", _SUPER_ADMIN_CONF), ""  # it is up only once it listens
-        return first + shell("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)
+    def _question(self) -> Question:
+        return Question(port=self.port, path=self.path, api=self.api)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +131,8 @@ class PortListened(_UnitWell):
         """Who and where."""
         return f"{self.unit} listens on port {self.port}"
 
-    @property
-    def _ask(self) -> str:
-        return f"systemctl is-active --quiet -- {shell(f'{self.unit}.service')} && {_listens(self.port)}"
-
-
-def _listens(port: int) -> str:
-    """Shell text that is true if somebody listens on a port."""
-    # State 0A is LISTEN. The file of IPv6 is missing where that is off.
-    pattern = shell(f":{port:04X} [0-9A-F]*:0000 0A ")
-    return f"grep -qs {pattern} /proc/net/tcp /proc/net/tcp6"
+    def _full(self) -> str:
+        return f"systemctl is-active --quiet -- {shell(f'{self.unit}.service')} && {listened(self.port)}"
 
 
 def last_line(text: str) -> str:

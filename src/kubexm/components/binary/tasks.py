@@ -15,6 +15,7 @@ from kubexm.components.binary.units import (
     control_plane_settings,
     inputs,
 )
+from kubexm.components.control_plane import health_ports
 from kubexm.components.health import ProgramAnswers
 from kubexm.components.host_files import FilesPresent
 from kubexm.components.identity import HostMarked
@@ -59,8 +60,6 @@ __all__ = ["SERVING", "JoinNodes", "OpenCluster", "RunControlPlane"]
 SERVING: Final = Milestone("ApiServerServing", per_host=True)
 """The host's own API server says /readyz. Every control plane."""
 
-_HEALTH_PORTS: Final = {CONTROLLER_MANAGER: 10257, SCHEDULER: 10259}
-
 
 class RunControlPlane(Task):
     """Control planes that ran before take over changes one at a time; new ones start all at once."""
@@ -90,7 +89,9 @@ class RunControlPlane(Task):
         )
         ready = g.add(
             "api-server-ready",
-            ProgramAnswers(unit=API_SERVER, path="/readyz"),
+            ProgramAnswers(
+                unit=API_SERVER, path="/readyz", port=ctx.cluster.spec.control_plane_endpoint.port, api=True
+            ),
             on=hosts,
             after_same_host=[server, kubectl],
             provides=SERVING,
@@ -106,7 +107,7 @@ class RunControlPlane(Task):
             )
             g.add(
                 f"{short}-healthy",
-                ProgramAnswers(unit=name, path="/healthz", port=_port(ctx, name)),
+                ProgramAnswers(unit=name, path="/healthz", port=health_ports(ctx.cluster)[name]),
                 on=hosts,
                 after_same_host=[started],
             )
@@ -173,10 +174,3 @@ class JoinNodes(Task):
             mark = HostMarked(cluster=cluster.name, role="worker")
             g.add(f"marked-{name}", mark, on=workers, after_same_host=[done])
         return g.build()
-
-
-def _port(ctx: TaskContext, program: str) -> int:
-    """Where the program answers: the user may have moved it."""
-    kubernetes = ctx.cluster.spec.kubernetes
-    extra = kubernetes.controller_manager if program == CONTROLLER_MANAGER else kubernetes.scheduler
-    return int(extra.extra_args.get("secure-port", (str(_HEALTH_PORTS[program]),))[-1])

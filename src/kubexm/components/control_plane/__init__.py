@@ -3,7 +3,7 @@
 from kubexm.components.control_plane.arguments import Arguments, feature_gates
 from kubexm.components.control_plane.layout import SETTINGS
 from kubexm.components.control_plane.objects import BOOTSTRAPPERS, admin_binding, cluster_info, joining_objects
-from kubexm.components.control_plane.programs import api_server, controller_manager, scheduler
+from kubexm.components.control_plane.programs import api_server, controller_manager, health_ports, scheduler
 from kubexm.components.control_plane.settings import SettingsFile, limits_anonymous, settings_files
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "cluster_info",
     "controller_manager",
     "feature_gates",
+    "health_ports",
     "joining_objects",
     "limits_anonymous",
     "scheduler",

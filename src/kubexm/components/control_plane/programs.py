@@ -22,7 +22,7 @@ from kubexm.components.control_plane.layout import (
 )
 from kubexm.components.control_plane.settings import limits_anonymous
 
-__all__ = ["api_server", "controller_manager", "scheduler"]
+__all__ = ["api_server", "controller_manager", "health_ports", "scheduler"]
 
 _CIPHERS: Final = (
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
@@ -158,3 +158,10 @@ def _node_masks(cluster: Cluster) -> dict[str, str]:
     if len(families) == 1:
         return {"node-cidr-mask-size": str(masks[families[0]])}
     return {f"node-cidr-mask-size-ipv{family}": str(masks[family]) for family in sorted(families)}
+
+
+def health_ports(cluster: Cluster) -> dict[str, int]:
+    """Where controller manager and scheduler say how they are: the user may have moved them."""
+    spec = cluster.spec.kubernetes
+    usual = (("kube-controller-manager", spec.controller_manager, 10257), ("kube-scheduler", spec.scheduler, 10259))
+    return {name: int(program.extra_args.get("secure-port", (str(port),))[-1]) for name, program, port in usual}

@@ -12,36 +12,40 @@ from typing import ClassVar, Final
 from kubexm.components.api.kubectl import CACHE
 from kubexm.components.health import last_line
 from kubexm.components.kubeadm.layout import API_SERVER, CRICTL, DIGEST, manifest
+from kubexm.components.questions import Question, listened
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError
+from kubexm.runner import Facts
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 
 __all__ = ["NodeRegistered", "Probe", "StaticPodsServe"]
 
-_SUPER_ADMIN: Final = "/etc/kubernetes/super-admin.conf"
-_CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _ATTEMPTS: Final = 3
 """A container that was started this often while it was waited for is not going to come up."""
 _LOG_LINES: Final = 25
 
-# kx_why COMPONENT MANIFEST PORT PROBE…: sets w to why the pod does not serve yet; nothing if it does.
-# Whether somebody listens costs little to see (state 0A is LISTEN); which pod that is, and how it is, takes large
-# programs: while nobody listens they would take from a busy host what the pod needs to come up.
+# kx_why COMPONENT MANIFEST LISTENED LIGHT FULL: sets w to why the pod does not serve yet; nothing if it does. The last
+# three are shell text; where there is no light question the full one is asked, else only if full is set.
+# Whether somebody listens costs little to see; which pod that is, and how it is, takes large programs: while nobody
+# listens they would take from a busy host what the pod needs to come up. It is asked again once it is known to be the
+# new pod: the old one may have answered before.
 _LIBRARY: Final = f"""kx_found() {{ sed -n 's|^ *{DIGEST}: ||p' "$1" 2>/dev/null; }}
 kx_pods() {{ {CRICTL} pods --state ready --label tier=control-plane -o json; }}
+kx_light() {{ if [ -n "$1" ]; then eval "$1" >/dev/null 2>&1; fi; }}
 kx_why() {{
-  c=$1 m=$2 p=$3
-  shift 3
-  d=$(kx_found "$m")
+  c=$1
+  d=$(kx_found "$2")
   if [ -z "$d" ]; then w="there is no $c on this host yet"; return; fi
-  if ! grep -qs ":$p [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6; then w="$c does not listen yet"; return; fi
+  if ! eval "$3"; then w="$c does not listen yet"; return; fi
+  if [ -z "$full" ] && ! kx_light "$4"; then w="$c is not well"; return; fi
   if [ -z "$pods" ]; then pods=$(kx_pods 2>&1) || {{ w="containerd does not answer: $pods" pods=; return; }}; fi
   case $pods in *"$d"*) ;; *) w="$c has not been started from its manifest yet"; return ;; esac
-  o=$("$@" 2>&1) || w="$c is not well: $(printf '%s\\n' "$o" | grep -v '^\\[+\\]' | tail -n 1)"
+  if [ -n "$4" ] && kx_light "$4"; then return; fi
+  o=$(eval "$5" 2>&1) || w="$c is not well: $(printf '%s\\n' "$o" | grep -v '^\\[+\\]' | tail -n 1)"
 }}
 """
-_ASK: Final = """w= pods=
+_ASK: Final = """w= pods= full=1
 @PROBES@
 echo "$w"
 """
@@ -49,15 +53,17 @@ _WAIT: Final = """@STARTS@
 read -r t r </proc/uptime
 end=$((${t%.*} + @WITHIN@)) n=0
 while :; do
-  w= pods=
+  w= pods= full= over=
+  read -r t r </proc/uptime
+  if [ "${t%.*}" -ge "$end" ]; then over=1 full=1; fi
+  if [ $((n % 10)) = 9 ]; then full=1; fi
 @PROBES@
   if [ -z "$w" ]; then exit 0; fi
   n=$((n + 1))
   if [ $((n % 10)) = 0 ]; then
 @COUNTS@
   fi
-  read -r t r </proc/uptime
-  if [ "${t%.*}" -ge "$end" ]; then
+  if [ -n "$over" ]; then
     pods=$(kx_pods 2>&1) || w="containerd does not answer: $pods"
     echo "$c"; echo "$w" >&2; exit 1
   fi
@@ -95,22 +101,15 @@ class Probe:
     path: str
     tls: bool = True
 
-    def words(self) -> tuple[str, ...]:
-        """The command that asks."""
-        if self.component == API_SERVER:
-            who: tuple[str, ...] = ("--kubeconfig", _SUPER_ADMIN)
-        else:
-            # Its certificate is one it made for itself when it started. Ours tells it nothing secret, and without
-            # one kubectl would ask for a password.
-            skip = ("--insecure-skip-tls-verify",) if self.tls else ()
-            where = ("--server", f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}", *skip)
-            who = ("--kubeconfig", "/dev/null", *where, "--client-certificate", f"{_CLIENT}.crt")
-            who = (*who, "--client-key", f"{_CLIENT}.key")
-        return ("kubectl", *who, "--request-timeout", "5s", "get", "--raw", self.path)
+    @property
+    def question(self) -> Question:
+        """What it is asked."""
+        return Question(port=self.port, path=self.path, api=self.component == API_SERVER, tls=self.tls)
 
-    def line(self) -> str:
+    def line(self, facts: Facts) -> str:
         """One line of a script that looks at it, unless something else is wrong already."""
-        start = shell("kx_why", self.component, manifest(self.component), f"{self.port:04X}", *self.words())
+        light, full = shell(*self.question.light(facts)), shell(*self.question.full())
+        start = shell("kx_why", self.component, manifest(self.component), listened(self.port), light, full)
         return f'  if [ -z "$w" ]; then {start}; fi'
 
     def start(self, number: int) -> str:
@@ -138,14 +137,14 @@ class StaticPodsServe(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks once, in one read."""
-        script = _LIBRARY + self._filled(_ASK)
+        script = _LIBRARY + self._filled(_ASK, ctx.facts)
         result = await ctx.host.command.read(script, check=False, display=f"ask whether {self._names} are well")
         why = result.text.strip() if result.ok else last_line(result.error_text) or "the host cannot tell"
         return Check(False, reason=why) if why else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
         """Waits; the error of a pod that does not come up has its container's own last log lines."""
-        script = _LIBRARY + _LAST + self._filled(_WAIT)
+        script = _LIBRARY + _LAST + self._filled(_WAIT, ctx.facts)
         result = await ctx.host.command.read(
             script, check=False, long=True, within=self.within + 60.0, display=f"wait until {self._names} are well"
         )
@@ -168,9 +167,9 @@ class StaticPodsServe(Step):
     def _names(self) -> str:
         return ", ".join(probe.component for probe in self.probes)
 
-    def _filled(self, script: str) -> str:
+    def _filled(self, script: str, facts: Facts) -> str:
         return (
-            script.replace("@PROBES@", "\n".join(probe.line() for probe in self.probes))
+            script.replace("@PROBES@", "\n".join(probe.line(facts) for probe in self.probes))
             .replace("@WITHIN@", str(self.within))
             .replace("@STARTS@", "\n".join(probe.start(number) for number, probe in enumerate(self.probes)))
             .replace("@COUNTS@", "\n".join(probe.count(number) for number, probe in enumerate(self.probes)))

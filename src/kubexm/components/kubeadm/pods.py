@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from kubexm.apis.v1alpha1 import Cluster
-from kubexm.components.control_plane import settings_files
+from kubexm.components.control_plane import health_ports, settings_files
 from kubexm.components.kubeadm.health import Probe
 from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
 from kubexm.components.kubeadm.manifests import StaticPod
@@ -77,14 +77,8 @@ def api_probe(cluster: Cluster) -> Probe:
 
 
 def controller_probes(cluster: Cluster) -> tuple[Probe, ...]:
-    """Those of controller manager and scheduler, which the user may have moved."""
-    kubernetes = cluster.spec.kubernetes
-    manager = kubernetes.controller_manager.extra_args.get("secure-port", ("10257",))[-1]
-    scheduler = kubernetes.scheduler.extra_args.get("secure-port", ("10259",))[-1]
-    return (
-        Probe(component=CONTROLLER_MANAGER, port=int(manager), path="/healthz"),
-        Probe(component=SCHEDULER, port=int(scheduler), path="/healthz"),
-    )
+    """Those of controller manager and scheduler."""
+    return tuple(Probe(component=name, port=port, path="/healthz") for name, port in health_ports(cluster).items())
 
 
 def etcd_probe(cluster: Cluster) -> Probe:

@@ -8,6 +8,7 @@ from kubexm.apis.v1alpha1 import Cluster
 from kubexm.apis.v1alpha1.edits import digest
 from kubexm.components.api import RolledOut, Workload, api_host
 from kubexm.components.assets import image
+from kubexm.components.control_plane import health_ports
 from kubexm.components.health import ProgramAnswers
 from kubexm.components.topology import LOCALHOST, control_planes, etcd_members, nodes, server_url
 from kubexm.components.verify.probe import ClusterProbed
@@ -24,8 +25,6 @@ from kubexm.runtime import ModuleContext, TaskContext
 from kubexm.task import FragmentBuilder, Task
 
 __all__ = ["Verification"]
-
-_PROGRAMS = {"kube-controller-manager": 10257, "kube-scheduler": 10259}
 
 
 class LookAtCluster(Task):
@@ -46,7 +45,7 @@ class LookAtCluster(Task):
             pods = ControlPlanePodsReady(pods=_static_pods(ctx), patience=patience)
             g.add("control-plane", pods, on=host)
         else:
-            for name, port in _PROGRAMS.items():
+            for name, port in health_ports(ctx.cluster).items():
                 answers = ProgramAnswers(unit=name, path="/healthz", port=port, within=round(patience))
                 g.add(name.removeprefix("kube-"), answers, on=control_planes(ctx))
         if spec.etcd.type == "kubexm":
@@ -114,7 +113,8 @@ class Verification(Module):
 
 
 def _static_pods(ctx: TaskContext) -> tuple[str, ...]:
-    programs = ["kube-apiserver", *_PROGRAMS, *(["etcd"] if ctx.cluster.spec.etcd.type == "kubeadm" else [])]
+    etcd = ["etcd"] if ctx.cluster.spec.etcd.type == "kubeadm" else []
+    programs = ["kube-apiserver", *health_ports(ctx.cluster), *etcd]
     return tuple(f"{program}-{host.name}" for host in control_planes(ctx) for program in programs)
 
 

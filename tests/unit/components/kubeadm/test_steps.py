@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,13 @@ from kubexm.components.etcd.data import cluster_id
 from kubexm.components.kubeadm import manifests
 from kubexm.components.kubeadm.client import KubeletCertified
 from kubexm.components.kubeadm.health import NodeRegistered, Probe, StaticPodsServe
+from kubexm.components.kubeadm.layout import DIGEST
 from kubexm.components.kubeadm.manifests import StaticPod, StaticPodsWritten
 from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMembersKnown, PodMemberVotes
 from kubexm.components.kubeadm.upload import SettingsUploaded
 from kubexm.connector import Command, CommandResult
 from kubexm.errors import CommandError, StepError
+from kubexm.runner import Facts
 from kubexm.runtime import StepContext, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
@@ -216,14 +221,81 @@ async def test_a_pod_that_was_never_started_tells_what_the_kubelet_says(bench: B
 
 
 def test_the_api_server_is_asked_as_administrator_and_others_with_no_secret() -> None:
-    words = Probe(component="kube-apiserver", port=6443, path="/readyz").words()
+    words = Probe(component="kube-apiserver", port=6443, path="/readyz").question.full()
     assert words[:3] == ("kubectl", "--kubeconfig", "/etc/kubernetes/super-admin.conf")
-    other = Probe(component="kube-scheduler", port=10259, path="/healthz").words()
+    other = Probe(component="kube-scheduler", port=10259, path="/healthz").question.full()
     assert "https://127.0.0.1:10259" in other
     assert "--insecure-skip-tls-verify" in other
-    plain = Probe(component="etcd", port=2381, path="/readyz", tls=False).words()
+    plain = Probe(component="etcd", port=2381, path="/readyz", tls=False).question.full()
     assert "http://127.0.0.1:2381" in plain
     assert "--insecure-skip-tls-verify" not in plain
+
+
+class Pods:
+    """A host with curl, whose scripts are run in a real shell: a manifest, and stand-ins for what asks."""
+
+    def __init__(self, root: Path, port: int) -> None:
+        self.root, self.step = root, StaticPodsServe(probes=(Probe(component="kube-apiserver", port=port, path="/x"),))
+        self.memory = MemoryConnector("n1").on(anything("kx_why"), callback=self.answer)
+        facts = replace(Facts.assumed(), commands=("curl",))
+        context = memory_context(root / "work", {"n1": self.memory}, facts={"n1": facts})
+        self.ctx = context.step_context("kubeadm.run.x", UnitConnector(self.memory, Transcript), "run-1")
+        (root / "kube-apiserver.yaml").write_text(f"    {DIGEST}: abc\n")
+        for name in ("crictl", "curl", "kubectl"):
+            self.program(name)
+        self.program("crictl", f"echo '{DIGEST}: abc'")
+
+    def program(self, name: str, script: str = "") -> None:
+        path = self.root / name
+        path.write_text(f'#!/bin/sh\necho "$*" >>{self.root}/{name}.asked\n{script}\n')
+        path.chmod(0o755)
+
+    def asked(self, name: str) -> int:
+        path = self.root / f"{name}.asked"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    def answer(self, command: Command) -> CommandResult:
+        script = command.script.replace("/etc/kubernetes/manifests", str(self.root))
+        env = {"PATH": f"{self.root}:/usr/bin:/bin"}
+        done = subprocess.run(
+            ["sh", "-c", script.partition("export PATH\n")[2]], capture_output=True, env=env, timeout=60
+        )
+        return CommandResult(host="n1", command="x", exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[Pods]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield Pods(tmp_path, server.getsockname()[1])
+
+
+async def test_a_pod_that_curl_finds_well_takes_no_kubectl(pods: Pods) -> None:
+    assert (await pods.step.precheck(pods.ctx)).satisfied
+    await pods.step.run(pods.ctx)
+    assert (pods.asked("kubectl"), pods.asked("curl")) == (0, 3)
+    pods.program("crictl", f"echo '{DIGEST}: of the pod before'")
+    assert (await pods.step.precheck(pods.ctx)).reason.endswith("has not been started from its manifest yet")
+
+
+async def test_while_a_pod_comes_up_nothing_large_is_started(pods: Pods) -> None:
+    pods.program("curl", f"[ $(wc -l <{pods.root}/curl.asked) -gt 4 ]")
+    await pods.step.run(pods.ctx)
+    assert pods.asked("kubectl") == 0
+    assert pods.asked("crictl") == 3, "twice for how often it was started before, once in the end"
+
+
+async def test_what_curl_does_not_find_well_is_told_in_full(pods: Pods) -> None:
+    pods.program("curl", "exit 22")
+    pods.program("kubectl", "printf '[+]ping ok\\n[-]etcd failed\\n[+]log ok\\n' >&2; exit 1")
+    assert (await pods.step.precheck(pods.ctx)).reason == "kube-apiserver is not well: [-]etcd failed"
+    quick = replace(pods.step, within=1)
+    with pytest.raises(CommandError, match=r"did not come up: kube-apiserver is not well: \[-\]etcd failed"):
+        await quick.run(pods.ctx)
+    pods.program("kubectl", "echo ok")
+    await pods.step.run(pods.ctx)
+    assert (await pods.step.precheck(pods.ctx)).satisfied, "curl's identity may have no right to ask"
 
 
 async def test_a_control_plane_is_registered_once_the_api_knows_it(bench: Bench) -> None:
