@@ -82,6 +82,8 @@ class Command:
     """Called with each piece of output as it arrives, whole, also beyond what the result keeps."""
     display: str = ""
     """What to show instead of the script in errors and logs."""
+    told: str = ""
+    """What the log shows in place of its standard output, if it ends well: that is for whoever sent it, not to read."""
     env: Mapping[str, str | Secret] = field(default_factory=dict)
     """Exported for the command; sent over stdin, never as arguments."""
 

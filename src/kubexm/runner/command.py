@@ -33,6 +33,7 @@ class Commands(Operations):
         check: bool = True,
         long: bool = False,
         display: str = "",
+        told: str = "",
         sink: OutputSink | None = None,
         hint: str = "",
     ) -> CommandResult:
@@ -47,6 +48,7 @@ class Commands(Operations):
                 sudo=sudo,
                 long=long,
                 display=display or _text(command),
+                told=told,
                 sink=sink,
             )
         )

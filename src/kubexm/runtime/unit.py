@@ -99,13 +99,17 @@ class UnitConnector:
         sink = command.sink
 
         def record(stream: Stream, data: bytes) -> None:
-            transcript.write(stream, data)
+            if stream != "stdout" or not command.told:
+                transcript.write(stream, data)
             if sink is not None:
                 sink(stream, data)
 
         receipt = command.receipt or f"{self._receipts}.{self._count}"
         with self._under_way():
-            return await self._inner.execute(replace(command, receipt=receipt, sink=record))
+            result = await self._inner.execute(replace(command, receipt=receipt, sink=record))
+        if command.told:
+            transcript.write("stdout", f"{command.told}\n".encode() if result.ok else result.stdout)
+        return result
 
     async def upload(self, upload: Upload) -> bool:
         """Puts the file there."""

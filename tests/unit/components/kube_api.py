@@ -81,6 +81,7 @@ class KubeApi:
                 text = self._get(words, found)
             case "apply":
                 text = "".join(self._apply(item) for item in found)
+                text = self._get(words, found) if "-o" in words else text
             case "delete":
                 text = "".join(self._delete(_identity(item)) for item in found)
             case _:

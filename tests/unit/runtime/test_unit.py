@@ -60,6 +60,19 @@ async def test_output_of_changes_is_recorded_and_reads_are_not() -> None:
     assert own == [("stdout", b"done\n"), ("stderr", b"well\n")], "the step's own listener hears it too"
 
 
+async def test_what_is_told_is_recorded_in_place_of_what_a_change_printed_if_it_ends_well() -> None:
+    memory = MemoryConnector("n1").on("good", stdout="{rows}", stderr="Warning: old\n")
+    memory.on("bad", stdout="half\n", stderr="Error: no\n", exit_code=1)
+    transcript = Transcript()
+    unit = UnitConnector(memory, lambda: transcript)
+    unit.begin("r.1.1")
+    result = await unit.execute(Command(script="good", changes=True, told="configmap/a applied"))
+    assert result.text == "{rows}"
+    await unit.execute(Command(script="bad", changes=True, told="configmap/b applied"))
+    assert transcript.text("stdout") == "configmap/a applied\nhalf\n"
+    assert transcript.text("stderr") == "Warning: old\nError: no\n"
+
+
 async def test_everything_else_goes_straight_through(tmp_path: Path) -> None:
     inner = host()
     unit = UnitConnector(inner, Transcript)

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -86,7 +86,13 @@ class Kubectl:
             wait = min(wait * 2, _LONGEST_WAIT)
 
     async def change(
-        self, *words: str, stdin: bytes | None = None, display: str = "", patience: float, hint: str = ""
+        self,
+        *words: str,
+        stdin: bytes | None = None,
+        display: str = "",
+        told: str = "",
+        patience: float,
+        hint: str = "",
     ) -> CommandResult:
         """Changes something, and again while the API is away or not ready for it, for `patience` seconds.
 
@@ -95,7 +101,7 @@ class Kubectl:
         until, wait = time.monotonic() + patience, _FIRST_WAIT
         while True:
             result = await self.host.command.run(
-                self._command(words), stdin=stdin, check=False, long=True, display=_shown(words, display)
+                self._command(words), stdin=stdin, check=False, long=True, display=_shown(words, display), told=told
             )
             if result.ok:
                 return result
@@ -104,6 +110,30 @@ class Kubectl:
                 raise self.error(result, hint=hint)
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
+
+    async def apply(
+        self,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        display: str,
+        patience: float,
+        validate: bool = False,
+        output: Sequence[str] = (),
+    ) -> CommandResult:
+        """Applies objects in kubexm's name, whoever changed them since. Raises CommandError.
+
+        `output`: words that say what it prints of them. `validate`: a field the schema does not know is an error, which
+        a server that has just started is busy with for longer than with all the rest.
+        """
+        return await self.change(
+            *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts"),
+            *(() if validate else ("--validate=false",)),
+            *("-f", "-", *output),
+            stdin=list_of(documents),
+            patience=patience,
+            display=display,
+            told="\n".join(map(_applied, documents)) if output else "",
+        )
 
     def error(self, result: CommandResult, *, hint: str = "") -> CommandError:
         """What a failed command means to the user."""
@@ -120,6 +150,13 @@ class Kubectl:
         # What waits is one long request.
         limit = "0" if words[0] in ("wait", "rollout", "exec") else "20s"
         return shell("kubectl", "--kubeconfig", ADMIN_CONF, "--cache-dir", CACHE, "--request-timeout", limit, *words)
+
+
+def _applied(document: Mapping[str, Any]) -> str:
+    """As kubectl tells it, unless it is to print something else."""
+    group = document["apiVersion"].rpartition("/")[0]
+    kind = document["kind"].lower() + (f".{group}" if group else "")
+    return f"{kind}/{document['metadata']['name']} serverside-applied"
 
 
 def _shown(words: tuple[str, ...], display: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,8 @@ from kubexm.cache import Key, Scope
 from kubexm.components.api.difference import changes_of, removal_of
 from kubexm.components.api.documents import ManifestObject, Ref, objects_of
 from kubexm.components.api.inventory import Entry, Inventory, inventory_ref
-from kubexm.components.api.kubectl import FIELD_MANAGER, Kubectl, list_of
-from kubexm.components.api.objects import ApiAway, Seen, read_documents, see, seen_as
+from kubexm.components.api.kubectl import Kubectl, list_of
+from kubexm.components.api.objects import SEEN, ApiAway, Seen, read_documents, see, seen_applied, seen_as
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
@@ -110,16 +110,20 @@ async def apply_manifests(
     ctx.cache.set(_ABSENT, False)
     inventory = known or Inventory(name, group)
     planned = replace(inventory.planned(objects, manifests, ctx.run), group=group)
-    if objects:
-        documents = [planned.document(), *_namespaces(namespace, objects), *(item.document for item in objects)]
-        await _apply(kubectl, documents, patience, f"apply the manifests {name}", foreign=group != _OWN)
-    await _remove(ctx, name, [entry.ref for entry in planned.stale(objects)], patience)
+    stale = [entry.ref for entry in planned.stale(objects)]
     if not objects:
+        await _remove(ctx, name, stale, patience)
         await _delete(kubectl, [inventory_ref(name)], patience, f"forget the manifests {name}")
         return
-    seen = await _seen_whole(ctx, objects, patience)
+    documents = [planned.document(), *_namespaces(namespace, objects), *(item.document for item in objects)]
+    applied = await kubectl.apply(
+        documents, patience=patience, display=f"apply the manifests {name}", validate=group != _OWN, output=SEEN
+    )
+    await _remove(ctx, name, stale, patience)
+    # What went may have taken others along: a namespace, for one.
+    seen = await _seen_whole(ctx, objects, None if stale else seen_applied(applied), patience)
     settled = planned.settled(objects, seen)
-    await _apply(kubectl, [settled.document()], patience, f"note what was applied for {name}")
+    await kubectl.apply([settled.document()], patience=patience, display=f"note what was applied for {name}")
 
 
 async def undo_manifests(ctx: StepContext, name: str, *, namespace: str, group: str, patience: float) -> None:
@@ -134,7 +138,7 @@ async def note_group(ctx: StepContext, name: str, group: str, namespace: str, re
     """Notes that something which is no manifest, such as a helm release, was brought in under a name."""
     entry = Entry(Ref("helm.sh", "Release", namespace, release, "v1"))
     document = Inventory(name, group, (entry,), ctx.run).document()
-    await _apply(Kubectl(ctx.host), [document], patience, f"note the release {release}")
+    await Kubectl(ctx.host).apply([document], patience=patience, display=f"note the release {release}")
 
 
 async def _inventory(ctx: StepContext, name: str, patience: float) -> Inventory | None:
@@ -160,11 +164,17 @@ def _away(ctx: StepContext, error: ApiAway) -> StepError:
     )
 
 
-async def _seen_whole(ctx: StepContext, objects: Sequence[ManifestObject], patience: float) -> dict[Ref, Seen]:
-    """How each object is now; those that were on their way out when they were applied are applied again."""
+async def _seen_whole(
+    ctx: StepContext, objects: Sequence[ManifestObject], seen: list[Seen] | None, patience: float
+) -> dict[Ref, Seen]:
+    """How each object is now; those that were on their way out when they were applied are applied again.
+
+    `seen`: as they were left, where that is known.
+    """
     until = time.monotonic() + patience
     while True:
-        seen = await _see(ctx, [item.ref for item in objects], patience)
+        if seen is None:
+            seen = await _see(ctx, [item.ref for item in objects], patience)
         found = {item.ref: one for item in objects if (one := seen_as(item.ref, seen)) is not None}
         going = [item for item in objects if item.ref not in found or found[item.ref].going]
         if not going:
@@ -176,8 +186,8 @@ async def _seen_whole(ctx: StepContext, objects: Sequence[ManifestObject], patie
                 hint="something holds it: look at its metadata.finalizers with kubectl",
             )
         await asyncio.sleep(1.0)
-        documents = [item.document for item in going]
-        await _apply(Kubectl(ctx.host), documents, patience, "apply what was being deleted")
+        documents, seen = [item.document for item in going], None
+        await Kubectl(ctx.host).apply(documents, patience=patience, display="apply what was being deleted")
 
 
 async def _remove(ctx: StepContext, name: str, refs: Sequence[Ref], patience: float) -> None:
@@ -190,28 +200,6 @@ async def _remove(ctx: StepContext, name: str, refs: Sequence[Ref], patience: fl
     ours = sorted((one.ref for one in seen if one.owner == name), key=lambda ref: ref.kind in late)
     if ours:
         await _delete(Kubectl(ctx.host), ours, patience, f"remove what left the manifests {name}")
-
-
-async def _apply(
-    kubectl: Kubectl,
-    documents: Iterable[Mapping[str, Any]],
-    patience: float,
-    display: str,
-    *,
-    foreign: bool = False,
-) -> None:
-    """Applies them; a field the schema does not know is an error in what is not kubexm's own.
-
-    Working out the schema keeps a server that has just started busy for longer than all the rest.
-    """
-    await kubectl.change(
-        *("apply", "--server-side", "--field-manager", FIELD_MANAGER, "--force-conflicts"),
-        *(() if foreign else ("--validate=false",)),
-        *("-f", "-"),
-        stdin=list_of(documents),
-        patience=patience,
-        display=display,
-    )
 
 
 async def _delete(kubectl: Kubectl, refs: Iterable[Ref], patience: float, display: str) -> None:

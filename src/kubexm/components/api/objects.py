@@ -12,7 +12,18 @@ from kubexm.components.api.documents import LABEL, Ref
 from kubexm.components.api.kubectl import FIELD_MANAGER, Kubectl, is_transient, list_of
 from kubexm.connector import CommandResult
 
-__all__ = ["INVENTORY", "ApiAway", "Seen", "fields_owned", "read_documents", "see", "see_labelled", "seen_as"]
+__all__ = [
+    "INVENTORY",
+    "SEEN",
+    "ApiAway",
+    "Seen",
+    "fields_owned",
+    "read_documents",
+    "see",
+    "see_labelled",
+    "seen_applied",
+    "seen_as",
+]
 
 INVENTORY: Final = "kubexm.io/inventory"
 """Annotation of inventories, which holds what they say."""
@@ -38,6 +49,10 @@ _COLUMNS: Final = '{"\\t"}'.join(
 )
 # kubectl prints a list, or one object by itself: the list is a row of its own then, which is left out.
 _ROWS: Final = f'jsonpath={{range .items[*]}}{_COLUMNS}{{"\\n"}}{{end}}{_COLUMNS}{{"\\n"}}'
+
+
+SEEN: Final = ("--show-managed-fields", "-o", _ROWS)
+"""Words that make kubectl print of objects what `Seen` is made of."""
 
 
 class ApiAway(Exception):
@@ -69,6 +84,11 @@ async def see(kubectl: Kubectl, refs: Sequence[Ref], *, patience: float = 5.0) -
         result = await _get(kubectl, "-f", "-", stdin=list_of(part), output=_ROWS, wait=patience)
         found += _rows(result.text)
     return found
+
+
+def seen_applied(result: CommandResult) -> list[Seen] | None:
+    """The objects as an apply that was told to print them (SEEN) left them; None if they were too many to keep."""
+    return None if result.truncated else _rows(result.text)
 
 
 async def see_labelled(kubectl: Kubectl, kind: str, label: str, *, patience: float = 5.0) -> list[Seen]:

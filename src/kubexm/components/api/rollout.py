@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kubexm.cache import Key, Scope
 from kubexm.components.api.documents import ManifestObject, Ref
 from kubexm.components.api.kubectl import Kubectl
 from kubexm.components.api.objects import ApiAway, read_documents
@@ -47,6 +48,10 @@ def workloads_of(objects: Sequence[ManifestObject]) -> tuple[Workload, ...]:
     )
 
 
+_AWAITED: Final = Key[tuple[Workload, ...]]("workloads-awaited", scope=Scope.STEP)
+"""Those that precheck did not find rolled out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledOut(Step):
     """These workloads are rolled out: all their pods are new and ready, all their jobs are done."""
@@ -61,40 +66,46 @@ class RolledOut(Step):
         try:
             found = await read_documents(Kubectl(ctx.host), [one.ref for one in self.workloads])
         except ApiAway:
+            ctx.cache.set(_AWAITED, self.workloads)
             return Check(False, reason="the API does not answer yet")
         faults = self._faults(found)
-        return Check(False, reason="; ".join(faults[:_SHOWN])) if faults else Check(True)
+        ctx.cache.set(_AWAITED, tuple(faults))
+        return Check(False, reason="; ".join(_told(faults)[:_SHOWN])) if faults else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
         """Waits for one after the other; each is watched, not asked again and again."""
-        kubectl, until = Kubectl(ctx.host), time.monotonic() + self.patience
-        for one in self.workloads:
+        kubectl, until, well = Kubectl(ctx.host), time.monotonic() + self.patience, True
+        for one in ctx.value(_AWAITED) if ctx.has(_AWAITED) else self.workloads:
             left = max(1.0, until - time.monotonic())
             words = ("rollout", "status") if one.kind != "Job" else ("wait", "--for=condition=Complete")
-            await kubectl.read(
+            result = await kubectl.read(
                 *(*words, f"{one.kind.lower()}/{one.name}", "-n", one.namespace, f"--timeout={left:.0f}s"),
                 within=left + 30,
                 patience=left,
                 long=True,
                 display=f"wait for {one}",
             )
+            well = well and result.ok
+        if well:
+            return  # the recheck looks at all of them
         faults = self._faults(await read_documents(kubectl, [one.ref for one in self.workloads]))
         if faults:
-            spaces = list(dict.fromkeys(one.namespace for one in self.workloads))
+            spaces = list(dict.fromkeys(one.namespace for one in faults))
             lines = [line for space in spaces for line in await pod_troubles(kubectl, space)]
             raise StepError(
-                f"not rolled out after {self.patience:g} s: " + "\n  ".join((*faults[:_SHOWN], *lines)),
+                f"not rolled out after {self.patience:g} s: " + "\n  ".join((*_told(faults)[:_SHOWN], *lines)),
                 host=ctx.host.name,
                 hint=f"`kubectl -n {spaces[0]} get pods,events` shows more; mend the cause, then run this again",
             )
 
-    def _faults(self, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    def _faults(self, found: Sequence[Mapping[str, Any]]) -> dict[Workload, str]:
         known = [(Ref.of(document), document) for document in found]
-        faults = []
+        faults = {}
         for one in self.workloads:
             document = next((document for ref, document in known if one.ref.means(ref)), None)
             fault = rollout_fault(document) if document is not None else "it is not there"
-            faults += [f"{one}: {fault}"] if fault else []
+            if fault:
+                faults[one] = fault
         return faults
 
     def reads(self) -> Resources:
@@ -108,6 +119,10 @@ class RolledOut(Step):
     def describe(self) -> str:
         """Whose workloads."""
         return f"workloads of {self.name} rolled out"
+
+
+def _told(faults: Mapping[Workload, str]) -> list[str]:
+    return [f"{one}: {fault}" for one, fault in faults.items()]
 
 
 def rollout_fault(document: Mapping[str, Any]) -> str:

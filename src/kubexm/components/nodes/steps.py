@@ -9,15 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kubexm.cache import Key
+from kubexm.cache import Key, Scope
 from kubexm.components.api import (
-    FIELD_MANAGER,
     NODE_NOTE,
     FoundNode,
     Kubectl,
     NodeSetting,
     find_nodes,
-    list_of,
     pod_troubles,
 )
 from kubexm.errors import StepError
@@ -29,6 +27,8 @@ __all__ = ["NODE_UP", "NodeNetworked", "NodesReady", "NodesSet"]
 NODE_UP: Final = Key[bool]("node-up", per_host=True)
 """The host joined and, if kubexm brings the network, has it: hosts that were lost on the way have no such value."""
 
+_FOUND: Final = Key[Mapping[str, FoundNode]]("nodes-found", scope=Scope.STEP)
+"""The nodes as precheck saw them, from then until something is set."""
 _CONF: Final = "/etc/cni/net.d"
 _SHOWN: Final = 3
 _LOOK: Final = f'for f in {_CONF}/*.conf {_CONF}/*.conflist; do [ -s "$f" ] && exit 0; done; exit 44\n'
@@ -102,6 +102,7 @@ class NodesSet(Step):
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks for all nodes at once."""
         found = await find_nodes(Kubectl(ctx.host))
+        ctx.cache.set(_FOUND, found or {})
         if found is None:
             return Check(False, reason="the API does not answer yet")
         wanted = _came_up(ctx, self.nodes)
@@ -124,29 +125,18 @@ class NodesSet(Step):
         await self._set_taints(kubectl, wrong, found)
         documents = [_document(node, found[node.name]) for node in wrong]
         if documents:
-            await kubectl.change(
-                *(
-                    "apply",
-                    "--server-side",
-                    "--field-manager",
-                    FIELD_MANAGER,
-                    "--force-conflicts",
-                    "--validate=false",
-                    "-f",
-                    "-",
-                ),
-                stdin=list_of(documents),
-                patience=self.patience,
-                display="set the labels of nodes",
-            )
+            await kubectl.apply(documents, patience=self.patience, display="set the labels of nodes")
 
     async def _registered(
         self, ctx: StepContext, kubectl: Kubectl, wanted: Sequence[NodeSetting]
     ) -> Mapping[str, FoundNode]:
         """All nodes, once those that came up are among them."""
         until = time.monotonic() + self.patience
+        # What precheck has just found does, but once: a second try asks anew.
+        found = ctx.value(_FOUND) if ctx.has(_FOUND) else {}
+        ctx.cache.set(_FOUND, {})
         while True:
-            found = await find_nodes(kubectl, patience=self.patience) or {}
+            found = found or await find_nodes(kubectl, patience=self.patience) or {}
             missing = [node.name for node in wanted if node.name not in found]
             if not missing:
                 return found
@@ -157,6 +147,7 @@ class NodesSet(Step):
                     hint=f"`journalctl -u kubelet` on {missing[0]} says why its kubelet cannot register",
                 )
             await asyncio.sleep(0.5)
+            found = {}
 
     async def _set_taints(self, kubectl: Kubectl, nodes: Sequence[NodeSetting], found: Mapping[str, FoundNode]) -> None:
         changes: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -209,7 +200,7 @@ class NodesReady(Step):
         counted = _counted(ctx, self.nodes)
         names = [name for name in self.nodes if name in counted]
         if self.network and names:
-            await kubectl.read(
+            result = await kubectl.read(
                 *(
                     "wait",
                     "--for=condition=Ready",
@@ -221,6 +212,8 @@ class NodesReady(Step):
                 long=True,
                 display="wait until all nodes are Ready",
             )
+            if result.ok:
+                return
         found = await find_nodes(kubectl, patience=self.patience) or {}
         waiting = self._waiting(ctx, found)
         if waiting:

@@ -13,10 +13,15 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from kubexm.components.verify.objects import PORT, SERVICE_PORT, Sample
+from kubexm.connector.base import shell
 
 __all__ = ["Probe", "questions", "read_answers"]
 
 _TRIES_PER_NODE: Final = 4
+# The cluster's DNS may be the last to come up: that is waited for in the pod, since each command in a pod costs much.
+_AWAIT: Final = """end=$(($(date +%s) + {seconds}))
+until {lookup} </dev/null >/dev/null 2>&1 || [ "$(date +%s)" -ge "$end" ]; do sleep 0.3; done
+"""
 # Sources are asked side by side, their questions one after the other: a node that is cut off holds up nobody else.
 _ASK: Final = """ask() {
   while read -r what from to url; do
@@ -44,10 +49,10 @@ class Probe:
     """Its address."""
 
 
-def questions(probe: Probe) -> str:
-    """The script that one pod runs: an answer on each line."""
+def questions(probe: Probe, *, seconds: int = 0) -> str:
+    """The script that one pod runs: an answer on each line. `seconds`: to wait for names before anything is asked."""
     blocks = []
-    lookup = f"nslookup {probe.name} {probe.dns}"
+    lookup = shell("nslookup", probe.name, probe.dns)
     tries = str(_TRIES_PER_NODE * max(2, len(probe.sample.nodes)) if probe.sample.whole else _TRIES_PER_NODE)
     for source, address in probe.addresses.items():
         base = f"http://[{address}]:{PORT}" if ":" in address else f"http://{address}:{PORT}"
@@ -57,7 +62,7 @@ def questions(probe: Probe) -> str:
         lines.append(f"service {source} - {base}/dial?{_dial(probe.service, SERVICE_PORT, tries)}")
         block = "\n".join(lines)
         blocks.append(f"ask <<'END' &\n{block}\nEND\n")
-    return _ASK + "".join(blocks) + "wait\n"
+    return _AWAIT.format(lookup=lookup, seconds=seconds) + _ASK + "".join(blocks) + "wait\n"
 
 
 def read_answers(probe: Probe, output: str) -> list[str]:

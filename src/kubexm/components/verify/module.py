@@ -40,7 +40,9 @@ class LookAtCluster(Task):
         patience = self._patience
         networked = spec.network.plugin != "none" or self._alone
         here = g.add("hosts", HostHere(), on=nodes(ctx))
-        g.add("api-servers", ApiServerReady(patience=patience), on=control_planes(ctx))
+        # In `create` the files of administrators were just compared; `verify` itself asks with them on every host.
+        port = 0 if self._alone else spec.control_plane_endpoint.port
+        g.add("api-servers", ApiServerReady(port=port, patience=patience), on=control_planes(ctx))
         if spec.kubernetes.type == "kubeadm":
             pods = ControlPlanePodsReady(pods=_static_pods(ctx), patience=patience)
             g.add("control-plane", pods, on=host)

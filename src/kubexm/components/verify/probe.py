@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.cache import RUN_CHANGED, Key
-from kubexm.components.api import FIELD_MANAGER, Kubectl, list_of, pod_troubles
+from kubexm.components.api import Kubectl, pod_troubles
 from kubexm.components.verify.asking import Probe, questions, read_answers
 from kubexm.components.verify.objects import LABEL, VOLUME_POD, Sample, probe_objects, sample_of
 from kubexm.components.verify.state import HERE
@@ -27,10 +27,13 @@ __all__ = ["ClusterProbed"]
 
 _RECORD: Final = "kubexm-verified"
 _SHOWN: Final = 6
+_NAMES: Final = 60
+"""Seconds to wait for the cluster's DNS at a time."""
 _NAMESPACE: Final = "kubexm-verify"
 _DEFAULT: Final = r"{.metadata.annotations.storageclass\.kubernetes\.io/is-default-class}"
 _CLASSES: Final = f'jsonpath={{range .items[*]}}{{.metadata.name}}{{"\\t"}}{_DEFAULT}{{"\\n"}}{{end}}'
-_ADDRESSES: Final = 'jsonpath={range .items[*]}{.metadata.name}{"\\t"}{.status.podIP}{.spec.clusterIP}{"\\n"}{end}'
+_SERVICE: Final = 'jsonpath={.items[?(@.kind=="Service")].spec.clusterIP}'
+_ADDRESS: Final = 'jsonpath={.metadata.name}{"\\t"}{.status.podIP}{"\\n"}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,28 +80,33 @@ class ClusterProbed(Step):
         image = self.image if self.settings else await self._image(kubectl, sample.nodes[0])
         namespace = f"{_NAMESPACE}-{mark}"
         objects = probe_objects(namespace, sample, image=image, storage_class=storage, taints=self.taints)
+        display = "bring pods that probe the cluster"
         try:
-            await _all(
-                self._remove(kubectl, "-l", f"{LABEL},{LABEL}!={mark}"),
-                _apply(kubectl, objects, "bring pods that probe the cluster", self.patience),
-            )
-            tried = [self._ask(ctx, kubectl, namespace, sample)]
+            brought = await kubectl.apply(objects, display=display, patience=self.patience, output=("-o", _SERVICE))
+            tried = [self._ask(ctx, kubectl, namespace, sample, brought.text.strip())]
             await _all(*tried, *([self._volume(ctx, kubectl, namespace)] if storage else []))
         except BaseException:
-            await self._remove(kubectl, namespace)
+            await self._remove(kubectl)
             raise
-        await _all(self._remove(kubectl, namespace), self._note(ctx, kubectl))
+        await _all(self._remove(kubectl), self._note(ctx, kubectl))
 
-    async def _ask(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample) -> None:
+    async def _ask(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample, service: str) -> None:
         """Waits for the pods, then has them ask each other until all is well or patience is at its end."""
         until = time.monotonic() + self.patience
-        await self._await_pods(ctx, kubectl, namespace, sample)
-        probe = await self._probe(kubectl, namespace, sample)
+        probe = Probe(
+            sample=sample,
+            addresses=await self._await_pods(ctx, kubectl, namespace, sample),
+            service=service,
+            dns=self.dns,
+            name=self.name,
+            expected=self.expected,
+        )
         wait = 0.3
         while True:
             words = ("exec", "-i", "-n", namespace, f"probe-{next(iter(probe.addresses))}", "--", "sh")
+            script = questions(probe, seconds=max(0, min(_NAMES, int(until - time.monotonic()))))
             result = await kubectl.read(
-                *words, stdin=questions(probe).encode(), within=90.0, long=True, display="ask the probing pods"
+                *words, stdin=script.encode(), within=90.0 + _NAMES, long=True, display="ask the probing pods"
             )
             silent = f"the pod on {sample.nodes[0]} could not be asked: {result.error_text.strip()}"
             faults = read_answers(probe, result.text) if result.ok else [silent]
@@ -110,15 +118,18 @@ class ClusterProbed(Step):
             await asyncio.sleep(wait)
             wait = min(wait * 2, 3.0)
 
-    async def _await_pods(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample) -> None:
+    async def _await_pods(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample) -> dict[int, str]:
+        """The addresses of the pods, by their index in the sample, once all are ready."""
         limit = f"--timeout={self.patience:.0f}s"
         result = await kubectl.read(
-            *("wait", "--for=condition=Ready", "pod", "-l", "app=probe", "-n", namespace, limit),
+            *("wait", "--for=condition=Ready", "pod", "-l", "app=probe", "-n", namespace, limit, "-o", _ADDRESS),
             within=self.patience + 30,
             long=True,
             display="wait for the probing pods",
         )
-        if not result.ok:
+        found = dict(line.split("\t") for line in result.text.splitlines())
+        addresses = {index: found.get(f"probe-{index}", "") for index in range(len(sample.nodes))}
+        if not result.ok or not all(addresses.values()):
             lines = await pod_troubles(kubectl, namespace, "-l", "app=probe")
             raise StepError(
                 f"of {len(sample.nodes)} pods, one on each node, not all run after {self.patience:g} s: "
@@ -126,23 +137,7 @@ class ClusterProbed(Step):
                 host=ctx.host.name,
                 hint="`journalctl -u kubelet` on that node says why it cannot start a pod",
             )
-
-    async def _probe(self, kubectl: Kubectl, namespace: str, sample: Sample) -> Probe:
-        words = ("get", "pods,services", "-l", "app=probe", "-n", namespace, "-o", _ADDRESSES)
-        result = await kubectl.read(*words, display="ask for the addresses of the probing pods")
-        if not result.ok:
-            raise kubectl.error(result)
-        found = dict(line.split("\t") for line in result.text.splitlines())
-        service = found.pop("probe")
-        addresses = {int(name.removeprefix("probe-")): address for name, address in found.items() if address}
-        return Probe(
-            sample=sample,
-            addresses=dict(sorted(addresses.items())),
-            service=service,
-            dns=self.dns,
-            name=self.name,
-            expected=self.expected,
-        )
+        return addresses
 
     async def _volume(self, ctx: StepContext, kubectl: Kubectl, namespace: str) -> None:
         result = await kubectl.read(
@@ -183,11 +178,12 @@ class ClusterProbed(Step):
         metadata = {"name": _RECORD, "namespace": "kube-system"}
         document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         if self.settings:
-            await _apply(kubectl, [document], "note what was proven", self.patience)
+            await kubectl.apply([document], display="note what was proven", patience=self.patience)
 
-    async def _remove(self, kubectl: Kubectl, *words: str) -> None:
+    async def _remove(self, kubectl: Kubectl) -> None:
+        """Removes the namespaces of probes: its own, and any that one before left behind."""
         await kubectl.change(
-            *("delete", "namespace", *words, "--ignore-not-found", "--wait=false"),
+            *("delete", "namespace", "-l", LABEL, "--ignore-not-found", "--wait=false"),
             patience=self.patience,
             display="remove the probing pods",
             hint=f"remove it by hand: `kubectl delete namespace -l {LABEL}`",
@@ -222,24 +218,6 @@ async def _all(*parts: Coroutine[Any, Any, None]) -> None:
                 group.create_task(part)
     except BaseExceptionGroup as group_error:
         raise group_error.exceptions[0] from None
-
-
-async def _apply(kubectl: Kubectl, documents: list[dict[str, Any]], display: str, patience: float) -> None:
-    await kubectl.change(
-        *(
-            "apply",
-            "--server-side",
-            "--field-manager",
-            FIELD_MANAGER,
-            "--force-conflicts",
-            "--validate=false",
-            "-f",
-            "-",
-        ),
-        stdin=list_of(documents),
-        patience=patience,
-        display=display,
-    )
 
 
 def _hint(faults: list[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from kubexm.cache import Key, Scope
 from kubexm.components.api import ADMIN_CONF, Kubectl, find_nodes, is_ready, pod_troubles
 from kubexm.components.etcd.client import EtcdClient
+from kubexm.components.questions import Question
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
@@ -137,10 +138,15 @@ class NodesHealthy(Seen):
 class ApiServerReady(Seen):
     """This host's own API server is ready, and has its way to etcd."""
 
+    port: int = 0
+    """Where it listens, if it need not be the administrator who hears that it is ready."""
     patience: float = 60.0
 
     async def fault(self, ctx: StepContext) -> str:
         """The checks of /readyz that fail."""
+        light = Question(port=self.port, path="/readyz", api=True).light(ctx.facts) if self.port else ()
+        if light and (await ctx.host.command.read(light, check=False, display="ask for /readyz")).ok:
+            return ""
         result = await Kubectl(ctx.host).read("get", "--raw", "/readyz?verbose", patience=0, display="ask for /readyz")
         if result.ok:
             return ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kubexm.components.api import ManifestsApplied
+from kubexm.connector import Command, CommandResult
 from kubexm.errors import CommandError, StepError
 from kubexm.runtime import Transcript, UnitConnector
 from kubexm.step import clash
@@ -43,7 +45,9 @@ async def test_what_was_applied_is_satisfied_by_one_question(tmp_path: Path) -> 
     assert not first.satisfied
     assert first.reason == "they are not applied yet"
     assert '+  x: "1"' in first.diff
+    api.calls.clear()
     await changed(ctx, step())
+    assert api.verbs() == ["apply", "apply"], "it is known how they were left, which is noted"
     api.calls.clear()
     assert (await step().precheck(ctx)).satisfied
     assert api.verbs() == ["get"]
@@ -132,7 +136,7 @@ async def test_what_other_manifests_took_over_is_not_removed(tmp_path: Path) -> 
 async def test_a_run_that_was_cut_short_forgets_no_object(tmp_path: Path) -> None:
     api = KubeApi()
     ctx = api.context(tmp_path)
-    api.other = lambda words, command: (1, "killed") if words[0] == "get" and len(api.calls) > 2 else None
+    api.other = lambda words, command: (1, "killed") if words[0] == "apply" and len(api.calls) > 2 else None
     with pytest.raises(CommandError):
         await changed(ctx, step())
     api.other = lambda words, command: None
@@ -216,6 +220,36 @@ async def test_an_object_on_its_way_out_is_applied_again_once_it_is_gone(tmp_pat
     assert (await step().precheck(ctx)).satisfied
 
 
+async def test_what_a_removal_took_along_is_applied_again(tmp_path: Path) -> None:
+    api = KubeApi()
+    ctx = api.context(tmp_path)
+    both = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n"
+    await changed(ctx, step(both + "{apiVersion: v1, kind: Namespace, metadata: {name: gone}}"))
+
+    def take_along(words: list[str], command: object) -> None:
+        if words[0] == "delete":
+            del api.objects["", "ConfigMap", "apps", "a"]
+
+    api.other = take_along
+    await changed(ctx, step(both))
+    assert api.find("ConfigMap", "a") is not None
+    assert (await step(both).precheck(ctx)).satisfied
+
+
+async def test_more_than_can_be_kept_of_what_is_printed_is_asked_for(tmp_path: Path) -> None:
+    api = KubeApi()
+    inner = api.connector.execute
+
+    async def cut_short(command: Command) -> CommandResult:
+        result = await inner(command)
+        return replace(result, stdout=result.stdout[:40], truncated=True) if " apply " in command.script else result
+
+    api.connector.execute = cut_short  # type: ignore[method-assign]
+    ctx = api.context(tmp_path)
+    await changed(ctx, step())
+    assert (await step().precheck(ctx)).satisfied
+
+
 async def test_rollback_puts_back_what_this_run_found(tmp_path: Path) -> None:
     api = KubeApi()
     await changed(api.context(tmp_path, run="first"), step())
@@ -251,6 +285,8 @@ async def test_no_secret_reaches_the_log_or_the_arguments(tmp_path: Path) -> Non
     await changed(ctx, step(text))
     logged = transcript.text("stdout") + transcript.text("stderr")
     assert "secret/s serverside-applied" in logged
+    assert "managedFields" not in logged
+    assert "fieldsV1" not in logged, "what is printed for us to compare is not to be read"
     assert "geheim" not in logged
     assert "Z2VoZWlt" not in logged
     assert all("Z2VoZWlt" not in script for script in api.connector.scripts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def answers(api: KubeApi, *documents: dict[str, Any]) -> None:
             case ["logs", _]:
                 return "starting\npanic: no config\n"
             case ["rollout", "status"]:
-                return "done"
+                well = not rollout_fault(left[0])
+                return "done" if well else (1, "error: timed out waiting for the condition")
         return None
 
     api.other = answer
@@ -115,8 +117,19 @@ async def test_it_is_watched_until_it_is_so(tmp_path: Path) -> None:
     ctx = api.context(tmp_path)
     assert (await STEP.precheck(ctx)).reason == "Deployment apps/d: 0 of 2 pods are ready"
     await changed(ctx, STEP)
-    assert api.verbs() == ["get", "rollout", "get"]
+    assert api.verbs() == ["get", "rollout"]
     assert (await STEP.precheck(ctx)).satisfied
+
+
+async def test_only_what_is_not_rolled_out_is_waited_for(tmp_path: Path) -> None:
+    api = KubeApi()
+    other = {**deployment(), "metadata": {**deployment()["metadata"], "name": "e"}}
+    answers(api, {"items": [deployment(ready=0), other]}, deployment())
+    ctx = api.context(tmp_path)
+    both = replace(STEP, workloads=(*STEP.workloads, Workload("Deployment", "apps", "e")))
+    assert (await both.precheck(ctx)).reason == "Deployment apps/d: 0 of 2 pods are ready"
+    await changed(ctx, both)
+    assert [words[2] for words in api.calls if words[0] == "rollout"] == ["deployment/d"]
 
 
 async def test_one_that_does_not_come_up_tells_node_pod_events_and_log(tmp_path: Path) -> None:

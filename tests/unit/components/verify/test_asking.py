@@ -133,6 +133,25 @@ def test_answers_that_are_missing_are_told() -> None:
     assert "gave no answer" in read_answers(probe(1), "dns 0 - <html>\nservice 0 - {}")[0]
 
 
+def test_names_are_waited_for_in_the_pod_but_not_for_ever(tmp_path: Path) -> None:
+    for name, script in (("wget", "exit 1"), ("nslookup", f'echo "$*" >>{tmp_path}/asked; [ -e {tmp_path}/up ]')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def ask(seconds: int) -> int:
+        given = questions(probe(1), seconds=seconds).encode()
+        subprocess.run(["sh"], input=given, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, check=True)
+        lines = (tmp_path / "asked").read_text().splitlines()
+        (tmp_path / "asked").unlink()
+        assert set(lines) == {"kubernetes.default.svc.cluster.local 10.96.0.10"}
+        return len(lines)
+
+    assert ask(0) == 1
+    assert ask(1) > 1
+    (tmp_path / "up").touch()
+    assert ask(60) == 1
+
+
 def test_the_script_asks_with_any_shell_and_keeps_answers_apart(tmp_path: Path) -> None:
     tool = tmp_path / "wget"
     tool.write_text(

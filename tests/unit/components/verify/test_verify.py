@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ from kubexm.errors import CommandError, StepError
 from kubexm.module import sequence
 from kubexm.pipeline import pipeline_named
 from kubexm.plan import ExecutionGraph
-from kubexm.runtime import StepContext
+from kubexm.runner import Facts
+from kubexm.runtime import StepContext, Transcript, UnitConnector
+from kubexm.testing.context import memory_context
 from tests.unit.components.around import cluster, context_of
 from tests.unit.components.kube_api import KubeApi, changed
 from tests.unit.components.verify.test_asking import NSLOOKUP
@@ -137,9 +141,7 @@ class Cluster:
             ctx.cache.set(HERE, True, name)
         return ctx
 
-    def _answer(  # noqa: C901 - one case for each question
-        self, words: list[str], command: Command
-    ) -> str | tuple[int, str] | None:
+    def _answer(self, words: list[str], command: Command) -> str | tuple[int, str] | None:
         match words:
             case ["get", "configmap", *_]:
                 return json.dumps(self.record) if self.record else ""
@@ -147,20 +149,18 @@ class Cluster:
                 return self.images
             case ["get", "storageclass", *_]:
                 return "slow\tfalse\nfast\ttrue\n"
-            case ["get", "pods,services", *_]:
-                return "probe-0\t10.244.0.5\nprobe-1\t10.244.1.5\nprobe\t10.96.7.7\n"
             case ["get", "pods", "-n", *_]:
                 return '{"items": []}'
             case ["get", "events", *_]:
                 return ""
             case ["wait", *_]:
                 error = next((text for key, text in self.waits.items() if key in " ".join(words)), "")
-                return (1, error) if error else "condition met"
+                return (1, error) if error else "probe-0\t10.244.0.5\nprobe-1\t10.244.1.5\n"
             case ["exec", *_]:
                 assert command.stdin is not None
                 return self._said(command.stdin.decode())
             case ["delete", "namespace", *rest]:
-                self.deleted.append(rest[0] if rest[0] != "-l" else f"-l {rest[1]}")
+                self.deleted.append(" ".join(rest[:2]))
                 return ""
             case ["apply", *_]:
                 assert command.stdin is not None
@@ -168,7 +168,7 @@ class Cluster:
                     if item["kind"] == "ConfigMap":
                         self.record = item["data"]
                     self.pods += [item] if item["kind"] == "Pod" else []
-                return "applied"
+                return "10.96.7.7" if "-o" in words else "applied"
         return None
 
     def _said(self, script: str) -> str:
@@ -244,10 +244,9 @@ async def test_alone_it_takes_the_image_the_cluster_has(tmp_path: Path) -> None:
 
 async def test_what_is_brought_is_taken_away_and_so_is_what_was_left_behind(tmp_path: Path) -> None:
     one = Cluster()
-    await changed(one.context(tmp_path), probed())
-    leftovers, own = one.deleted
-    assert own.startswith("kubexm-verify-")
-    assert leftovers == f"-l {LABEL},{LABEL}!={own.rpartition('-')[2]}", "all but its own"
+    await changed(one.context(tmp_path), probed(storage_class="fast"))
+    assert one.deleted == [f"-l {LABEL}"], "whoever's probe it was"
+    assert sorted(one.api.verbs()) == ["apply", "apply", "delete", "exec", "wait", "wait"]
 
 
 async def test_after_a_failure_nothing_stays_and_nothing_counts_as_proven(tmp_path: Path) -> None:
@@ -256,7 +255,7 @@ async def test_after_a_failure_nothing_stays_and_nothing_counts_as_proven(tmp_pa
     with pytest.raises(StepError, match="a pod on a cannot reach a pod on b: i/o timeout") as caught:
         await changed(one.context(tmp_path), probed())
     assert "UDP 8472" in caught.value.hint
-    assert one.deleted[-1].startswith("kubexm-verify-")
+    assert one.deleted == [f"-l {LABEL}"]
     assert one.record == {}
 
 
@@ -265,7 +264,7 @@ async def test_pods_that_do_not_run_fail_it(tmp_path: Path) -> None:
     one.waits = {"app=probe": "timed out waiting for the condition on pods/probe-1"}
     with pytest.raises(StepError, match="of 2 pods, one on each node, not all run"):
         await changed(one.context(tmp_path), probed())
-    assert one.deleted[-1].startswith("kubexm-verify-")
+    assert one.deleted == [f"-l {LABEL}"]
 
 
 async def test_a_volume_that_is_not_written_fails_it(tmp_path: Path) -> None:
@@ -273,7 +272,7 @@ async def test_a_volume_that_is_not_written_fails_it(tmp_path: Path) -> None:
     one.waits = {"pod/volume": "timed out waiting for the condition on pods/volume"}
     with pytest.raises(StepError, match="no volume was bound and written"):
         await changed(one.context(tmp_path), probed())
-    assert one.deleted[-1].startswith("kubexm-verify-")
+    assert one.deleted == [f"-l {LABEL}"]
 
 
 async def test_a_namespace_that_cannot_be_removed_is_told(tmp_path: Path) -> None:
@@ -281,7 +280,7 @@ async def test_a_namespace_that_cannot_be_removed_is_told(tmp_path: Path) -> Non
     inner = one._answer
 
     def answer(words: list[str], command: Command) -> str | tuple[int, str] | None:
-        if words[:2] == ["delete", "namespace"] and words[2] != "-l":
+        if words[:2] == ["delete", "namespace"]:
             return 1, "Error: forbidden"
         return inner(words, command)
 
@@ -301,6 +300,24 @@ async def test_only_an_api_server_that_is_ready_is_well(tmp_path: Path) -> None:
     assert caught.value.host == "n1"
     api.other = lambda words, command: "ok"
     assert (await step.precheck(api.context(tmp_path))).satisfied
+
+
+async def test_in_create_an_api_server_that_says_it_is_ready_takes_no_kubectl(tmp_path: Path) -> None:
+    api = KubeApi()
+    api.other = lambda words, command: (1, "[-]etcd failed")
+    api.connector.on(re.compile(r"(?s).*curl .*"), exit_code=22)
+    api.connector.on(re.compile(r"(?s).*curl .*--cacert .* https://127\.0\.0\.1:6443/readyz$"), times=1)
+    context = memory_context(
+        tmp_path, {"n1": api.connector}, facts={"n1": replace(Facts.assumed(), commands=("curl",))}
+    )
+    ctx = context.step_context("x.y.z", UnitConnector(api.connector, Transcript), "run-1")
+    step = ApiServerReady(port=6443, patience=0.1)
+    assert (await step.precheck(ctx)).satisfied
+    assert not api.calls
+    assert "[-]etcd failed" in (await step.precheck(ctx)).reason
+    assert planned(tmp_path).nodes["verify.state.api-servers"].step == ApiServerReady(port=6443, patience=180.0)
+    alone = planned(tmp_path, alone=True).nodes["verify.state.api-servers"].step
+    assert alone == ApiServerReady(patience=30.0), "whoever asks for proof hears it as the administrator"
 
 
 async def test_pods_of_the_control_plane_that_are_missing_or_not_ready_are_named(tmp_path: Path) -> None:
