@@ -64,6 +64,9 @@ class Seen(Step):
         """What is not as it should be; nothing if all is."""
         raise NotImplementedError
 
+    async def watch(self, ctx: StepContext) -> None:
+        """Waits until it may be so, for `patience` at most, where one command can: each question takes another."""
+
     async def details(self, ctx: StepContext) -> Sequence[str]:
         """More lines for an error that is final."""
         return ()
@@ -80,6 +83,7 @@ class Seen(Step):
     async def run(self, ctx: StepContext) -> None:
         """Changes nothing: looks again until it is so, or nobody believes any more that it will be."""
         until, wait = time.monotonic() + self.patience, 0.5
+        await self.watch(ctx)
         while fault := await self.fault(ctx):
             if time.monotonic() + wait > until:
                 lines = [fault, *await self.details(ctx)]
@@ -184,6 +188,18 @@ class ControlPlanePodsReady(Seen):
         ready = {pod["metadata"]["name"]: is_ready(pod) for pod in json.loads(result.text)["items"]}
         missing = [f"pod {name} is not there" for name in self.pods if name not in ready]
         return _few([*missing, *(f"pod {name} is not ready" for name in self.pods if ready.get(name) is False)])
+
+    async def watch(self, ctx: StepContext) -> None:
+        """Waits for all of them; how that ends is seen by looking."""
+        words = ("wait", "--for=condition=Ready", "-n", "kube-system", f"--timeout={self.patience:.0f}s")
+        pods = (f"pod/{name}" for name in self.pods)
+        await Kubectl(ctx.host).read(
+            *(*words, *pods),
+            within=self.patience + 30,
+            patience=0,
+            long=True,
+            display="wait for the pods of the control plane",
+        )
 
     async def details(self, ctx: StepContext) -> Sequence[str]:
         """What their containers say."""

@@ -328,3 +328,5 @@ async def test_pods_of_the_control_plane_that_are_missing_or_not_ready_are_named
     step = ControlPlanePodsReady(pods=("kube-scheduler-a", "kube-apiserver-a"), patience=0.1)
     with pytest.raises(StepError, match="kube-apiserver-a is not there; pod kube-scheduler-a is not ready"):
         await step.run(api.context(tmp_path))
+    waited = [words for words in api.calls if words[0] == "wait"]
+    assert [words[-2:] for words in waited] == [["pod/kube-scheduler-a", "pod/kube-apiserver-a"]], "once, by watching"
