@@ -29,6 +29,15 @@ done
 exec /opt/bin/flanneld "$@" --iface="$four" --public-ipv6="$six"
 """
 
+# Once the configuration is there the node is Ready. A pod that is started before flanneld knows the node's subnet
+# fails, and is not tried again for ten seconds. After a while it is put there all the same: a hook that never ends
+# would keep flanneld's log from those who look for the reason.
+_ANNOUNCE: Final = """\
+n=0
+until [ -s /run/flannel/subnet.env ] || [ "$n" -ge 100 ]; do n=$((n + 1)); sleep 0.1; done
+cp -f /etc/kube-flannel/cni-conf.json /etc/cni/net.d/10-flannel.conflist
+"""
+
 
 def flannel_objects(cluster: Cluster, *, image: str, plugin_image: str) -> list[dict[str, Any]]:
     """Everything flannel is, in the order it is applied."""
@@ -145,7 +154,7 @@ def _daemon_set(cluster: Cluster, config: dict[str, Any], image: str, plugin_ima
                     "nodeSelector": {"kubernetes.io/os": "linux"},
                     "tolerations": [{"operator": "Exists"}],
                     "terminationGracePeriodSeconds": 5,
-                    "initContainers": [_install_plugin(plugin_image), _install_conf(image)],
+                    "initContainers": [_install_plugin(plugin_image)],
                     "containers": [_flanneld(cluster, image)],
                     "volumes": [
                         {"name": "run", "hostPath": {"path": "/run/flannel", "type": "DirectoryOrCreate"}},
@@ -170,19 +179,6 @@ def _install_plugin(image: str) -> dict[str, Any]:
     }
 
 
-def _install_conf(image: str) -> dict[str, Any]:
-    return {
-        "name": "install-cni",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["cp", "-f", "/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"],
-        "volumeMounts": [
-            {"name": "cni", "mountPath": "/etc/cni/net.d"},
-            {"name": "flannel-cfg", "mountPath": "/etc/kube-flannel/"},
-        ],
-    }
-
-
 def _flanneld(cluster: Cluster, image: str) -> dict[str, Any]:
     network = cluster.spec.network
     arguments = ["--ip-masq", "--kube-subnet-mgr"]
@@ -202,8 +198,10 @@ def _flanneld(cluster: Cluster, image: str) -> dict[str, Any]:
         "env": _environment(cluster),
         "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
         "securityContext": {"privileged": False, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
+        "lifecycle": {"postStart": {"exec": {"command": ["/bin/sh", "-c", _ANNOUNCE]}}},
         "volumeMounts": [
             {"name": "run", "mountPath": "/run/flannel"},
+            {"name": "cni", "mountPath": "/etc/cni/net.d"},
             {"name": "flannel-cfg", "mountPath": "/etc/kube-flannel/"},
             {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
         ],

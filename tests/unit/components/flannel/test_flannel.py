@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -108,6 +109,26 @@ def test_of_two_families_each_address_is_handed_on(tmp_path: Path, addresses: st
         words, env={"HOST_IPS": addresses, "PATH": "/usr/bin:/bin"}, capture_output=True, check=True
     )
     assert result.stdout.decode().split() == ["--ip-masq", "--iface=10.0.0.1", "--public-ipv6=fd00::1"]
+
+
+def test_a_node_is_ready_for_pods_once_flanneld_knows_its_subnet(tmp_path: Path) -> None:
+    hook = flanneld()["lifecycle"]["postStart"]["exec"]["command"]
+    mounts = {one["mountPath"] for one in flanneld()["volumeMounts"]}
+    assert {"/run/flannel", "/etc/cni/net.d", "/etc/kube-flannel/"} <= mounts
+    env_file, conf_file = tmp_path / "run/flannel/subnet.env", tmp_path / "etc/cni/net.d/10-flannel.conflist"
+    for folder in ("run/flannel", "etc/kube-flannel", "etc/cni/net.d", "bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "etc/kube-flannel/cni-conf.json").write_text("{}")
+    naps = tmp_path / "naps"
+    (tmp_path / "bin/sleep").write_text(
+        f"#!/bin/sh\n[ ! -e {conf_file} ] || exit 9\necho >>{naps}\n[ $(wc -l <{naps}) != 3 ] || echo x >{env_file}\n"
+    )
+    (tmp_path / "bin/sleep").chmod(0o755)
+    script = re.sub(r"(?<= )/(?=run|etc)", f"{tmp_path}/", hook[2])
+    env_ = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    subprocess.run([*hook[:2], script], env=env_, check=True)
+    assert naps.read_text() == "\n" * 3
+    assert conf_file.read_text() == "{}"
 
 
 def test_the_api_is_reached_as_the_node_reaches_it() -> None:
