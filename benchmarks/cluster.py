@@ -81,10 +81,17 @@ def pack(bundle: Bundle, version: str, file: Path, target_path: Path) -> None:
         version=runtime.version, sandbox_image=images["pause"], data_dir="/var/lib/containerd", restrict_oom_score=True
     )
     objects = flannel_objects(cluster, image=images["flannel"], plugin_image=images["flannel-cni-plugin"])
-    for made in objects:
-        if made["kind"] == "DaemonSet":  # the script has no balancer on its nodes: through the service instead
-            container = made["spec"]["template"]["spec"]["containers"][0]
-            container["env"] = [each for each in container["env"] if not each["name"].startswith("KUBERNETES_SERVICE_")]
+    daemon = next(made for made in objects if made["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    container = daemon["containers"][0]
+    # The script has no balancer on its nodes: through the service instead. And flannel's own manifest, which people
+    # use, puts the configuration in place before flanneld starts.
+    container["env"] = [each for each in container["env"] if not each["name"].startswith("KUBERNETES_SERVICE_")]
+    del container["lifecycle"]
+    mounts = [each for each in container["volumeMounts"] if each["name"] in ("cni", "flannel-cfg")]
+    first = ["cp", "-f", "/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"]
+    daemon["initContainers"].append(
+        {"name": "install-cni", "image": images["flannel"], "command": first, "volumeMounts": mounts}
+    )
     texts = {
         "containerd.toml": config_toml(settings),
         "containerd.service": unit_file(),
