@@ -15,6 +15,7 @@ import asyncssh
 from asyncssh.constants import MSG_IGNORE
 from asyncssh.kex import get_kex_algs
 
+from kubexm.connector import bulk
 from kubexm.connector.credentials import Credentials, Identity
 from kubexm.connector.hostkeys import HostKeys, KnownKey, changed, not_pinned, unknown
 from kubexm.connector.refusals import Attempt, explain, turned_away
@@ -77,6 +78,7 @@ class _Client(asyncssh.SSHClient):
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self._conn = conn
         _less_per_packet(conn)
+        bulk.prepare(conn)
         if any(not isinstance(key, asyncssh.SSHAgentKeyPair) for key in self._identity.keys):
             _sign_at_once(conn)
 

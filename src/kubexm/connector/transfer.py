@@ -29,8 +29,8 @@ from kubexm.errors import TransferError, UsageError, telling_lines
 __all__ = ["Carrier", "Digests", "Transfer"]
 
 _SMALL = 64 * 1024
-_CHUNK = 1024 * 1024
-_PIECE = 128 * 1024
+_CHUNK = 256 * 1024
+_PIECE = 256 * 1024
 _TRIES = 4
 _DAMAGED = "its sha256 on the host is not that of the source"
 _AT_ONCE = 2
@@ -318,19 +318,31 @@ def _same(stream: BufferedRandom, digest: str) -> bool:
     return hashlib.file_digest(stream, "sha256").hexdigest() == digest
 
 
-async def _chunks(source: bytes | Path, offset: int) -> AsyncGenerator[bytes | memoryview, None]:
+async def _chunks(source: bytes | Path, offset: int) -> AsyncGenerator[memoryview, None]:
     if isinstance(source, bytes):
         yield memoryview(source)[offset:]
         return
-    with source.open("rb") as stream:
-        stream.seek(offset)
+    with source.open("rb", buffering=0) as stream:
         while True:
-            reading = asyncio.ensure_future(asyncio.to_thread(stream.read, _CHUNK))
-            try:
-                chunk = await asyncio.shield(reading)
-            except asyncio.CancelledError:
-                await asyncio.wait([reading])  # the thread still has the file in its hands
-                raise
+            chunk = _cached(stream.fileno(), offset)
+            if chunk is None:
+                reading = asyncio.ensure_future(asyncio.to_thread(os.pread, stream.fileno(), _CHUNK, offset))
+                try:
+                    chunk = memoryview(await asyncio.shield(reading))
+                except asyncio.CancelledError:
+                    await asyncio.wait([reading])  # the thread still has the file in its hands
+                    raise
             if not chunk:
                 return
+            offset += len(chunk)
             yield chunk
+
+
+def _cached(file: int, offset: int) -> memoryview | None:
+    """The next part of a file if the system has it in memory; None if it would take a disk, or cannot be told."""
+    buffer = bytearray(_CHUNK)
+    try:
+        size = os.preadv(file, [buffer], offset, os.RWF_NOWAIT)
+    except (OSError, AttributeError):  # another system, or another file system
+        return None
+    return memoryview(buffer).toreadonly()[:size]
