@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import shlex
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from io import BufferedRandom
@@ -23,7 +24,7 @@ from kubexm.connector.link import LinkLost
 from kubexm.connector.messages import Fence, Message, Slot, StreamMessage, UploadMessage, display
 from kubexm.connector.problems import Problems
 from kubexm.connector.shell import ShellInfo
-from kubexm.connector.turns import Turns
+from kubexm.connector.turns import Turn, Turns
 from kubexm.errors import TransferError, UsageError, telling_lines
 
 __all__ = ["Carrier", "Digests", "Transfer"]
@@ -36,6 +37,8 @@ _DAMAGED = "its sha256 on the host is not that of the source"
 _AT_ONCE = 2
 """Large files on their way to one host: side by side they would all arrive last. The second fills the pauses of the
 first."""
+_ASIDE = 60.0
+"""Seconds an upload that has begun stands aside in all for more urgent ones."""
 _SLOWEST = 128 * 1024
 """Bytes a second: what is slower than this counts as hung."""
 
@@ -75,6 +78,26 @@ class Digests:
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class _Way:
+    """The turns of an upload, among those to its host and among all; what is more urgent may go first."""
+
+    def __init__(self, here: Turn, there: Turn) -> None:
+        self._here = here
+        self._there = there
+        self._given = 0.0
+
+    async def give(self) -> None:
+        """Stands aside while something more urgent waits; not for so long that the host gives the upload up."""
+        while self._given < _ASIDE and (self._here.outdone or self._there.outdone):
+            since = time.monotonic()
+            self._there.give()
+            if self._here.outdone:
+                self._here.give()
+            await self._here.take()
+            await self._there.take()
+            self._given += time.monotonic() - since
 
 
 class Transfer:
@@ -160,8 +183,8 @@ class Transfer:
                 await self._carrier.read(Command(script=shell("rm", "-f", part), sudo=upload.sudo))
                 offset = 0
             try:
-                async with self._turns.turn(upload.urgency), self._sending.turn(upload.urgency):
-                    verdict = await self._stream(upload, place, part, offset, size)
+                async with self._turns.turn(upload.urgency) as here, self._sending.turn(upload.urgency) as there:
+                    verdict = await self._stream(upload, place, part, offset, size, _Way(here, there))
             except LinkLost:
                 why = f"the connection broke {_TRIES} times"
                 continue
@@ -191,13 +214,13 @@ class Transfer:
         script = f'if {fence}; then echo fenced "$k_token"; else {chown}chmod -- {mode} {path} && echo placed; fi'
         self._verdict(upload, await self._carrier.read(Command(script=script, sudo=upload.sudo)))
 
-    async def _stream(self, upload: Upload, place: list[str], part: str, offset: int, size: int) -> str:
+    async def _stream(self, upload: Upload, place: list[str], part: str, offset: int, size: int, way: _Way) -> str:
         command = Command(
             script="", sudo=upload.sudo, timeout=_patience(size), long=True, display=f"upload of {upload.path}"
         )
         slot = Slot(command)
         message = UploadMessage(slot, part=part, offset=offset, size=size, place=place)
-        feeding = asyncio.get_running_loop().create_task(self._feed(message, upload.source, offset))
+        feeding = asyncio.get_running_loop().create_task(self._feed(message, upload.source, offset, way))
         try:
             result = await self._carrier.run_once(slot, message)
         finally:
@@ -206,12 +229,13 @@ class Transfer:
                 await feeding
         return self._verdict(upload, result)
 
-    async def _feed(self, message: UploadMessage, source: bytes | Path, offset: int) -> None:
+    async def _feed(self, message: UploadMessage, source: bytes | Path, offset: int, way: _Way) -> None:
         channel = await message.go
         async with contextlib.aclosing(_chunks(source, offset)) as chunks:
             async for chunk in chunks:
                 view = memoryview(chunk)
                 for start in range(0, len(view), _PIECE):
+                    await way.give()
                     await channel.write(view[start : start + _PIECE])
         channel.write_eof()
 

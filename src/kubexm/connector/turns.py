@@ -4,10 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-__all__ = ["Turns"]
+__all__ = ["Turn", "Turns"]
+
+
+class Turn:
+    """Somebody's turn, which may be given up for a while."""
+
+    def __init__(self, turns: Turns, urgency: float) -> None:
+        self._turns = turns
+        self._urgency = urgency
+        self._has = False
+
+    @property
+    def outdone(self) -> bool:
+        """True if somebody waits who is more urgent."""
+        return self._turns.most_urgent() > self._urgency
+
+    async def take(self) -> None:
+        """Waits until it has a turn."""
+        if not self._has:
+            await self._turns.take(self._urgency)
+            self._has = True
+
+    def give(self) -> None:
+        """Gives the turn back, if it has one."""
+        if self._has:
+            self._has = False
+            self._turns.give()
 
 
 class Turns:
@@ -23,16 +50,31 @@ class Turns:
         self._next()
 
     @asynccontextmanager
-    async def turn(self, urgency: float = 0.0) -> AsyncIterator[None]:
+    async def turn(self, urgency: float = 0.0) -> AsyncIterator[Turn]:
         """Waits for a turn, and has it until the block ends."""
+        turn = Turn(self, urgency)
+        await turn.take()
+        try:
+            yield turn
+        finally:
+            turn.give()
+
+    def most_urgent(self) -> float:
+        """How urgent the most urgent is that waits."""
+        while self._waiting and self._waiting[0][2].done():
+            heapq.heappop(self._waiting)
+        return -self._waiting[0][0] if self._waiting else -math.inf
+
+    async def take(self, urgency: float) -> None:
+        """Waits for a turn."""
         if self._free:
             self._free -= 1
         else:
             await self._wait(urgency)
-        try:
-            yield
-        finally:
-            self._next()
+
+    def give(self) -> None:
+        """Gives a turn back."""
+        self._next()
 
     async def _wait(self, urgency: float) -> None:
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()

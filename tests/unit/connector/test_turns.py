@@ -84,3 +84,56 @@ async def test_one_more_at_once_goes_to_who_waits_or_to_who_comes() -> None:
     assert sorted(went) == ["first", "second", "third"]
     release.set()
     await asyncio.gather(*tasks)
+
+
+async def test_who_has_a_turn_can_let_the_more_urgent_go_first() -> None:
+    turns, went = Turns(1), []
+
+    async def urgent() -> None:
+        async with turns.turn(5.0):
+            went.append("urgent")
+
+    async with turns.turn(1.0) as mine:
+        assert not mine.outdone
+        waits = asyncio.create_task(urgent())
+        await asyncio.sleep(0)
+        assert mine.outdone
+        mine.give()
+        await mine.take()
+        went.append("mine")
+        waits = asyncio.create_task(urgent())
+        await asyncio.sleep(0)
+        waits.cancel()
+        await asyncio.sleep(0)
+        assert not mine.outdone, "who gave up waiting is not more urgent"
+    assert went == ["urgent", "mine"]
+    await urgent()
+
+
+async def test_a_turn_that_was_given_up_is_not_given_back_twice() -> None:
+    turns, release = Turns(1), asyncio.Event()
+
+    async def hold() -> None:
+        async with turns.turn():
+            await release.wait()
+
+    async def aside() -> None:
+        async with turns.turn() as mine:
+            mine.give()
+            other = asyncio.create_task(hold())
+            await asyncio.sleep(0)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await mine.take()
+            release.set()
+            await other
+
+    await aside()
+    first = asyncio.create_task(hold())
+    release.clear()
+    await asyncio.sleep(0)
+    second = asyncio.create_task(turns.take(0.0))
+    await asyncio.sleep(0)
+    assert not second.done(), "still one at a time"
+    release.set()
+    await asyncio.gather(first, second)
