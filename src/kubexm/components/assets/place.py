@@ -14,8 +14,8 @@ from kubexm.task import FragmentBuilder, NodeHandle
 
 __all__ = ["image", "images", "place", "stamp_of"]
 
-_PER_WEIGHT = 20_000_000
-"""Bytes that take about as long to bring to a host as an ordinary node takes."""
+_ARCHIVE_PER_WEIGHT, _PROGRAM_PER_WEIGHT = 20_000_000, 60_000_000
+"""Bytes that take about as long to bring to a host as an ordinary node takes: archives come packed already."""
 
 
 def place(
@@ -41,7 +41,8 @@ def place(
         install=first.install,
         sums=tuple((arch, file.sha256) for arch, file in files.items() if file.sha256 and hosts),
     )
-    weight = max(1.0, max(file.size for file in files.values()) / _PER_WEIGHT)
+    per_weight = _ARCHIVE_PER_WEIGHT if first.install.unpack else _PROGRAM_PER_WEIGHT
+    weight = max(1.0, max(file.size for file in files.values()) / per_weight)
     return g.add(
         node or name,
         step,

@@ -23,6 +23,7 @@ from kubexm.components.kubelet import (
     FoundingObjectsApplied,
     KubeletAdmitted,
     NodeJoined,
+    controllers_work,
     join_token,
     kubelet_running,
     node_servers,
@@ -140,7 +141,7 @@ class JoinNodes(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Each node as soon as it is ready itself: a control plane by its own API server, others by the endpoint."""
         g, cluster = FragmentBuilder("binary.join"), ctx.cluster
-        token = join_token(g, on=api_host(ctx))
+        token, work = join_token(g, on=api_host(ctx)), controllers_work(g, on=api_host(ctx))
         balancer = {host.name for host in balanced(ctx)}
         groups = (
             ("control-planes", control_planes(ctx), (SERVING,)),
@@ -162,6 +163,7 @@ class JoinNodes(Task):
                 f"kubelet-{name}",
                 kubelet_running(),
                 on=hosts,
+                after=[work],
                 after_same_host=[admitted],
                 needs=(HOST_READY, RUNTIME_READY, IMAGES_PRESENT, *ways),
                 weight=2.0,

@@ -77,8 +77,9 @@ class FormCluster(Task):
             on=members,
             after_same_host=ready,
             needs=HOST_READY,
+            weight=3.0,
         )
-        serving = g.add("serving", _serving(ctx), on=members, after=[start], provides=ETCD_QUORUM)
+        serving = g.add("serving", _serving(ctx), on=members, after=[start], provides=ETCD_QUORUM, weight=2.0)
         _settled(g, ctx, serving, after=[serving])
         return g.build()
 

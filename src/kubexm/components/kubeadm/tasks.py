@@ -27,7 +27,14 @@ from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMem
 from kubexm.components.kubeadm.patches import patch_files
 from kubexm.components.kubeadm.pods import api_probe, client_urls, controller_probes, etcd_probe, peer_urls, pods_of
 from kubexm.components.kubeadm.upload import SettingsUploaded
-from kubexm.components.kubelet import join_nodes, join_token, kubelet_running, node_servers, open_api
+from kubexm.components.kubelet import (
+    controllers_work,
+    join_nodes,
+    join_token,
+    kubelet_running,
+    node_servers,
+    open_api,
+)
 from kubexm.components.milestones import (
     API_READY,
     BALANCER_READY,
@@ -181,7 +188,8 @@ class JoinNodes(Task):
             way = (BALANCER_READY,) if balanced(ctx) else ()
             token = join_token(g, on=api_host(ctx))
             needs = (HOST_READY, RUNTIME_READY, IMAGES_PRESENT, *way)
-            joined = join_nodes(g, ctx, on=others, token=token, needs=needs, provides=NODE_JOINED)
+            work = controllers_work(g, on=api_host(ctx))
+            joined = join_nodes(g, ctx, on=others, token=token, after=work, needs=needs, provides=NODE_JOINED)
             g.add("marked", mark, on=others, after_same_host=[joined])
         return g.build()
 

@@ -4,7 +4,8 @@
 
     open_api(g, on=api_host(ctx), needs=SERVING)             # provides API_READY and JOINING_OPEN
     token = join_token(g, on=api_host(ctx))                  # runs only if some node needs it
-    join_nodes(g, ctx, on=workers, token=token, needs=(…), provides=NODE_JOINED)
+    work = controllers_work(g, on=api_host(ctx))             # somebody signs certificates
+    join_nodes(g, ctx, on=workers, token=token, after=work, needs=(…), provides=NODE_JOINED)
 
 What it leaves on a host beyond files whose originals are kept: /etc/kubernetes/kubelet.conf, bootstrap-kubelet.conf
 while a node joins, and everything the kubelet itself writes below /var/lib/kubelet (pods' volumes are mounted there),
@@ -12,6 +13,7 @@ while a node joins, and everything the kubelet itself writes below /var/lib/kube
 """
 
 from kubexm.components.kubelet.config import cluster_dns, kubelet_conf, node_servers
+from kubexm.components.kubelet.controllers import ControllersWork, controllers_work
 from kubexm.components.kubelet.credentials import look_at_credentials, read_resources
 from kubexm.components.kubelet.founding import FoundingObjectsApplied, open_api
 from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
@@ -22,12 +24,14 @@ from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade, join_toke
 __all__ = [
     "INPUTS",
     "JOIN_TOKEN",
+    "ControllersWork",
     "FoundingObjectsApplied",
     "JoinTokenMade",
     "Kubelet",
     "KubeletAdmitted",
     "NodeJoined",
     "cluster_dns",
+    "controllers_work",
     "join_nodes",
     "join_token",
     "kubelet_conf",

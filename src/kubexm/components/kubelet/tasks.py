@@ -88,12 +88,13 @@ def join_nodes(
     *,
     on: Sequence[Host],
     token: NodeHandle,
+    after: NodeHandle,
     needs: Sequence[Milestone],
     provides: Milestone | Sequence[Milestone] = (),
 ) -> NodeHandle:
     """Adds `admitted`, `kubelet` and `joined` for hosts whose kubelet asks the API for its certificate.
 
-    `token` is the handle of `join_token`; `needs` is what must be there before the kubelet starts.
+    `token` is the handle of `join_token`; `after` and `needs` are what must be there before the kubelet starts.
     """
     server, own = node_servers(ctx.cluster)
     admitted = g.add(
@@ -103,7 +104,9 @@ def join_nodes(
         after=[token],
         needs=(KUBELET_INSTALLED, JOINING_OPEN),
     )
-    started = g.add("kubelet", kubelet_running(), on=on, after_same_host=[admitted], needs=needs, weight=2.0)
+    started = g.add(
+        "kubelet", kubelet_running(), on=on, after=[after], after_same_host=[admitted], needs=needs, weight=2.0
+    )
     joined = NodeJoined(server=server, own_server=own)
     return g.add("joined", joined, on=on, after_same_host=[started], provides=provides, weight=3.0)
 

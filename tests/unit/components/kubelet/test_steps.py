@@ -16,13 +16,14 @@ from cryptography.x509.oid import NameOID
 
 from kubexm.components.control_plane import admin_binding, joining_objects
 from kubexm.components.kubelet.config import bootstrap_conf, kubelet_conf
+from kubexm.components.kubelet.controllers import ControllersWork
 from kubexm.components.kubelet.credentials import CA_SECRET, fault_of
 from kubexm.components.kubelet.founding import FoundingObjectsApplied
 from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
 from kubexm.components.kubelet.running import KubeletRunning
 from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade
 from kubexm.connector import Command, CommandResult
-from kubexm.errors import CommandError
+from kubexm.errors import CommandError, StepError
 from kubexm.redact import Secret
 from kubexm.runtime import Context, StepContext, Transcript, UnitConnector
 from kubexm.step import ServiceRunning
@@ -177,6 +178,24 @@ async def test_a_token_is_made_over_stdin_and_never_used_by_another_process(host
     assert check.values[JOIN_TOKEN].reveal() == token
     assert JOIN_TOKEN.expires
     assert JOIN_TOKEN.secret
+
+
+async def test_kubelets_wait_until_controllers_work(host: Host) -> None:
+    asked = re.compile(r"(?s)(?!.*until out=).*kubectl.*kube-root-ca\.crt.*")
+    waits = re.compile(r"(?s).*until out=.*kube-root-ca\.crt.*")
+    step = ControllersWork()
+    host.memory.on(asked, stderr="Forbidden", exit_code=1)
+    assert (await step.precheck(host.ctx)).reason == "the API does not answer"
+    host.memory.on(asked)
+    assert (await step.precheck(host.ctx)).reason == "no controller has done anything yet"
+    host.memory.on(asked, stdout="configmap/kube-root-ca.crt\n")
+    assert (await step.precheck(host.ctx)).satisfied
+    host.memory.on(waits)
+    await step.run(host.ctx)
+    host.memory.on(waits, stderr="Unauthorized", exit_code=1)
+    with pytest.raises(StepError, match="no controller manager does its work after 120 s: Unauthorized") as caught:
+        await step.run(host.ctx)
+    assert "kube-controller-manager" in caught.value.hint
 
 
 async def test_founding_objects_are_compared_and_applied_with_the_one_identity_that_may(host: Host) -> None:
