@@ -1,7 +1,8 @@
 """A cluster of three control planes and two workers from bare lab hosts: kubexm beside an expert's own script.
 
 Needs root and the lab bundle (`kubexm lab bundle`). Each way starts from a lab of its own, fresh each time; what is
-timed begins with bare hosts and ends with all nodes Ready and DNS rolled out, for kubexm also with its own proof.
+timed begins with bare hosts and ends with all nodes Ready and DNS rolled out. kubexm goes on from there to its proof,
+which the script has none of: the time with it is told too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.report import machine, say, spread, table, target
@@ -37,6 +39,10 @@ WAYS = {
     "kubeadm, stacked etcd": ("kubeadm", "kubeadm", "≤ 0.85"),
     "binaries under systemd": ("kubexm", "kubexm", "≤ 0.5"),
 }
+SAME_POINT = ("nodes.settle.ready", "verify.state.workloads")
+"""What has ended when kubexm is where the script ends: nodes are Ready, and DNS (and the network) rolled out."""
+SETTLED = 10.0
+"""Seconds between the first run and the second: pods of the proof are still being removed right after it."""
 KUBELET = """[Unit]
 Description=kubelet
 After=containerd.service
@@ -125,7 +131,7 @@ def by_script(payload: Path, version: str) -> dict[str, float]:
         if done.returncode:
             raise SystemExit(f"error: the expert's script failed:\n{done.stderr[-2000:]}")
     phases = {name: float(took) for name, took in (line.split() for line in done.stdout.splitlines())}
-    return {"seconds": seconds, **phases}
+    return {"same point": seconds, **phases}
 
 
 def by_kubexm(kind: str, etcd: str) -> dict[str, float]:
@@ -134,7 +140,9 @@ def by_kubexm(kind: str, etcd: str) -> dict[str, float]:
         text = re.sub(r"(?m)^(  kubernetes:\n)", rf"\1    type: {kind}\n", file.read_text())
         text = text if "\n  etcd:" in text else text + f"  etcd: {{type: {etcd}}}\n"
         file.write_text(text)
-        first, again = create(file), create(file)
+        first = create(file)
+        time.sleep(SETTLED)
+        again = create(file)
     return {**first, "again": again["seconds"], "trips": again["trips"]}
 
 
@@ -156,9 +164,12 @@ def create(file: Path) -> dict[str, float]:
         text=True,
         check=True,
     )
-    figures: dict[str, Any] = json.loads(shown.stdout)["otherData"]
+    trace: dict[str, Any] = json.loads(shown.stdout)
+    figures = trace["otherData"]
+    ends = [event["ts"] + event["dur"] for event in trace["traceEvents"] if event["name"] in SAME_POINT]
     return {
         "seconds": seconds,
+        "same point": seconds - figures["makespan"] + max(ends) / 1e6,
         "megabytes": usage.ru_maxrss / 1024,
         "makespan": figures["makespan"],
         "longest": figures["longestPath"],
@@ -187,7 +198,7 @@ def main() -> None:
                 rows[way].append(by_kubexm(kind, etcd))
             say(
                 f"round {number + 1}: "
-                + ", ".join(f"{way} {found[-1]['seconds']:.0f} s" for way, found in rows.items())
+                + ", ".join(f"{way} {found[-1]['same point']:.0f} s" for way, found in rows.items())
             )
         size = payload.stat().st_size
     show(rows, size, version)
@@ -200,13 +211,15 @@ def show(rows: dict[str, list[dict[str, float]]], size: int, version: str) -> No
     def of(way: str, what: str) -> list[float]:
         return [each[what] for each in rows[way]]
 
-    script = sorted(of(SCRIPT, "seconds"))[len(rows[SCRIPT]) // 2]
-    body = [[SCRIPT, spread(of(SCRIPT, "seconds"), 0), "1"]]
+    script = median(of(SCRIPT, "same point"))
+    body = [[SCRIPT, spread(of(SCRIPT, "same point"), 0), "1", "", ""]]
     for way, (_, _, limit) in WAYS.items():
-        took = of(way, "seconds")
-        body.append([way, spread(took, 0), target(sorted(took)[len(took) // 2] / script, limit)])
-    print(table(["way", "seconds", "of the script's time"], body))
-    phases = [name for name in rows[SCRIPT][0] if name != "seconds"]
+        same, whole = of(way, "same point"), of(way, "seconds")
+        ratio = target(median(same) / script, limit)
+        body.append([way, spread(same, 0), ratio, spread(whole, 0), f"{median(whole) / script:.2f}x"])
+    heads = ["way", "s, all Ready and DNS out", "of the script's time", "s, with its proof", "of the script's time"]
+    print(table(heads, body))
+    phases = [name for name in rows[SCRIPT][0] if name != "same point"]
     told = (f"{name} {spread([each[name] for each in rows[SCRIPT]], 0)} s" for name in phases)
     print(f"The script's phases: {', '.join(told)}.\n")
     body = [
