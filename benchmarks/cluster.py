@@ -186,6 +186,7 @@ def main() -> None:
     found = built_bundle(cache_directory())
     if found is None:
         raise SystemExit("error: there is no lab bundle\n  → make one: kubexm lab bundle")
+    about = machine()  # the load before any of it
     with Bundle.open(found.path) as bundle, tempfile.TemporaryDirectory(prefix="kubexm-bench-") as folder:
         version = max(bundle.manifest.kubernetes)
         payload = Path(folder) / "payload.tar"
@@ -201,12 +202,12 @@ def main() -> None:
                 + ", ".join(f"{way} {found[-1]['same point']:.0f} s" for way, found in rows.items())
             )
         size = payload.stat().st_size
-    show(rows, size, version)
+    print(f"{about}. {TOPOLOGY} lab hosts, Kubernetes {version}; the script's payload is {size / 2**20:.0f} MiB.\n")
+    show(rows)
 
 
-def show(rows: dict[str, list[dict[str, float]]], size: int, version: str) -> None:
+def show(rows: dict[str, list[dict[str, float]]]) -> None:
     """Everything measured, beside what was aimed at."""
-    print(f"{machine()}. {TOPOLOGY} lab hosts, Kubernetes {version}; the script's payload is {size / 2**20:.0f} MiB.\n")
 
     def of(way: str, what: str) -> list[float]:
         return [each[what] for each in rows[way]]
