@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -232,6 +233,26 @@ def test_a_taken_port_and_a_wrong_bundle_stop_before_anything_is_changed(fresh_l
     wrong = kubexm(lab.cluster_file, "create", "cluster")
     assert wrong.exit_code in (1, 2)
     assert str(tmp_path) in wrong.stderr
+
+    found = built_bundle(cache_directory())
+    assert found is not None
+    edit(lab.cluster_file, assets={"sources": [{"bundle": str(found.path)}]}, kubernetes={"version": "v1.32.3"})
+    wrong = kubexm(lab.cluster_file, "create", "cluster")
+    assert wrong.exit_code in (1, 2)
+    assert "v1.32.3" in wrong.stderr, "a bundle for another version"
+
+    version = max(found.kubernetes)
+    shutil.copytree(found.path, tmp_path / "damaged")
+    [kubelet] = (tmp_path / "damaged" / "files").rglob(f"{version}/**/kubelet")
+    with kubelet.open("r+b") as stream:
+        stream.seek(1_000_000)
+        stream.write(b"damaged")
+    damaged = {"sources": [{"bundle": str(tmp_path / "damaged")}]}
+    edit(lab.cluster_file, assets=damaged, kubernetes={"version": version})
+    wrong = kubexm(lab.cluster_file, "create", "cluster")
+    assert wrong.exit_code in (1, 2)
+    assert "kubelet" in wrong.stderr
+    assert lab.run("n1", "sh", "-c", "ls /var/lib/kubexm/cluster.json 2>/dev/null || echo none").strip() == "none"
 
 
 @LONG
