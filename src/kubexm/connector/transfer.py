@@ -31,7 +31,6 @@ __all__ = ["Carrier", "Digests", "Transfer"]
 
 _SMALL = 64 * 1024
 _CHUNK = 256 * 1024
-_PIECE = 256 * 1024
 _TRIES = 4
 _DAMAGED = "its sha256 on the host is not that of the source"
 _AT_ONCE = 2
@@ -234,9 +233,9 @@ class Transfer:
         async with contextlib.aclosing(_chunks(source, offset)) as chunks:
             async for chunk in chunks:
                 view = memoryview(chunk)
-                for start in range(0, len(view), _PIECE):
+                for start in range(0, len(view), _CHUNK):
                     await way.give()
-                    await channel.write(view[start : start + _PIECE])
+                    await channel.write(view[start : start + _CHUNK])
         channel.write_eof()
 
     async def download(self, path: PurePosixPath, target: Path, *, sudo: bool) -> None:

@@ -47,7 +47,7 @@ class Turns:
 
     def widen(self) -> None:
         """Lets one more at once."""
-        self._next()
+        self.give()
 
     @asynccontextmanager
     async def turn(self, urgency: float = 0.0) -> AsyncIterator[Turn]:
@@ -72,10 +72,6 @@ class Turns:
         else:
             await self._wait(urgency)
 
-    def give(self) -> None:
-        """Gives a turn back."""
-        self._next()
-
     async def _wait(self, urgency: float) -> None:
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._came += 1
@@ -84,10 +80,11 @@ class Turns:
             await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():
-                self._next()  # the turn came and nobody takes it
+                self.give()  # the turn came and nobody takes it
             raise
 
-    def _next(self) -> None:
+    def give(self) -> None:
+        """Gives a turn back: to the most urgent that waits."""
         while self._waiting:
             _, _, first = heapq.heappop(self._waiting)
             if not first.done():
