@@ -55,7 +55,7 @@ def single(make_lab: MakeLab) -> Iterator[Lab]:
     """One node, whose kubexm was killed while its static pods came up, and then went on."""
     lab = make_lab(topology="single")
     edit(lab.cluster_file, etcd={"type": "kubeadm"})
-    killed(started_kubexm(lab.cluster_file, "create", "cluster", until="kubeadm.prepare.kubelet"))
+    killed(started_kubexm(lab.cluster_file, "create", "cluster", until="kubeadm.prepare.kubelet-certified"))
     killed(started_kubexm(lab.cluster_file, "runs", "resume", "last", until="kubeadm.run.api"))
     done = kubexm(lab.cluster_file, "runs", "resume", "last")
     assert done.exit_code == 0, (done.stderr[-2000:], done.errors)

@@ -8,6 +8,7 @@ from kubexm.plan import Milestone
 
 __all__ = [
     "API_READY",
+    "API_SERVING",
     "BALANCER_READY",
     "CLUSTER_UP",
     "ETCD_QUORUM",
@@ -16,6 +17,7 @@ __all__ = [
     "IMAGES_PRESENT",
     "JOINING_OPEN",
     "KUBELET_INSTALLED",
+    "KUBELET_RUNNING",
     "NODE_JOINED",
     "PKI_ISSUED",
     "RUNTIME_READY",
@@ -34,10 +36,14 @@ IMAGES_PRESENT: Final = Milestone("ImagesPresent", per_host=True)
 """The images the roles of this node need are imported."""
 KUBELET_INSTALLED: Final = Milestone("KubeletInstalled", per_host=True)
 """The kubelet, its unit and its certificates are in place, but it is not started yet. Every node."""
+KUBELET_RUNNING: Final = Milestone("KubeletRunning", per_host=True)
+"""The kubelet of a control plane runs, and registers with the API when that answers. Every control plane."""
 BALANCER_READY: Final = Milestone("BalancerReady", per_host=True)
 """The host's own way to the API listens on 127.0.0.1. Every node that is no control plane, if the balancer is ours."""
 ETCD_QUORUM: Final = Milestone("EtcdQuorum")
 """etcd answers with a quorum. Not provided where etcd is in static pods (`etcd.type: kubeadm`)."""
+API_SERVING: Final = Milestone("ApiServerServing", per_host=True)
+"""The host's own API server says /readyz. Every control plane."""
 API_READY: Final = Milestone("ApiReady")
 """One API server at least says /readyz, so that manifests can be applied."""
 JOINING_OPEN: Final = Milestone("JoiningOpen")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubexm.components.addons import Addons
-from kubexm.components.binary import BinaryControlPlane, BinaryNodes
+from kubexm.components.binary import BinaryControlPlane
 from kubexm.components.containerd import ContainerRuntime
 from kubexm.components.coredns import CoreDns
 from kubexm.components.etcd import Etcd
@@ -12,10 +12,10 @@ from kubexm.components.haproxy import LoadBalancer
 from kubexm.components.identity import ClusterRecord
 from kubexm.components.images import Images
 from kubexm.components.kube_proxy import KubeProxy
-from kubexm.components.kubeadm import KubeadmControlPlane, KubeadmNodes
+from kubexm.components.kubeadm import KubeadmControlPlane
 from kubexm.components.kubelet import Kubelet
 from kubexm.components.local_path import LocalPath
-from kubexm.components.nodes import NodeSettings
+from kubexm.components.nodes import JoinedNodes, NodeSettings
 from kubexm.components.os import Groundwork, HostPreparation
 from kubexm.components.pki import Pki
 from kubexm.components.preflight import Preflight
@@ -53,8 +53,7 @@ class CreateCluster(Pipeline):
                     BinaryControlPlane,
                     ClusterRecord,
                     Flannel,
-                    KubeadmNodes,
-                    BinaryNodes,
+                    JoinedNodes,
                     KubeProxy,
                     NodeSettings,
                     CoreDns,

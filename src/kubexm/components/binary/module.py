@@ -1,15 +1,15 @@
-"""The modules of a cluster of binaries."""
+"""The control plane of binaries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.binary.tasks import JoinNodes, OpenCluster, RunControlPlane
+from kubexm.components.binary.tasks import OpenCluster, RunControlPlane
 from kubexm.module import Module
 from kubexm.runtime import ModuleContext
 from kubexm.task import Task
 
-__all__ = ["BinaryControlPlane", "BinaryNodes"]
+__all__ = ["BinaryControlPlane"]
 
 
 class BinaryControlPlane(Module):
@@ -22,15 +22,3 @@ class BinaryControlPlane(Module):
     def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
         """Run it, then open it."""
         return (RunControlPlane(), OpenCluster())
-
-
-class BinaryNodes(Module):
-    """Every node, with a kubelet that got its certificate from the API."""
-
-    def is_required(self, ctx: ModuleContext) -> bool:
-        """Where the file says so."""
-        return ctx.cluster.spec.kubernetes.type == "kubexm"
-
-    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
-        """One task."""
-        return (JoinNodes(),)

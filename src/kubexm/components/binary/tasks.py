@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kubexm.components.api import api_host
 from kubexm.components.assets import place
 from kubexm.components.binary.steps import ClusterInfoPublished
@@ -19,47 +17,27 @@ from kubexm.components.control_plane import health_ports
 from kubexm.components.health import ProgramAnswers
 from kubexm.components.host_files import FilesPresent
 from kubexm.components.identity import HostMarked
-from kubexm.components.kubelet import (
-    FoundingObjectsApplied,
-    KubeletAdmitted,
-    NodeJoined,
-    controllers_work,
-    join_token,
-    kubelet_running,
-    node_servers,
-)
+from kubexm.components.kubelet import certified, kubelet_running, open_api
 from kubexm.components.milestones import (
-    API_READY,
-    BALANCER_READY,
+    API_SERVING,
     ETCD_QUORUM,
     HOST_READY,
     IMAGES_PRESENT,
-    JOINING_OPEN,
     KUBELET_INSTALLED,
-    NODE_JOINED,
+    KUBELET_RUNNING,
     PKI_ISSUED,
     RUNTIME_READY,
 )
 from kubexm.components.pki import control_plane_files, place_files
-from kubexm.components.topology import (
-    balanced,
-    control_planes,
-    endpoint,
-    joined_control_planes,
-    plain_nodes,
-    server_url,
-)
+from kubexm.components.topology import control_planes, endpoint, joined_control_planes, server_url
 from kubexm.connector import Host
 from kubexm.module import rolling
-from kubexm.plan import EMPTY, ExecutionFragment, Milestone, Retry
+from kubexm.plan import EMPTY, ExecutionFragment
 from kubexm.runtime import TaskContext
 from kubexm.step import ServiceRunning
 from kubexm.task import FragmentBuilder, Task
 
-__all__ = ["SERVING", "JoinNodes", "OpenCluster", "RunControlPlane"]
-
-SERVING: Final = Milestone("ApiServerServing", per_host=True)
-"""The host's own API server says /readyz. Every control plane."""
+__all__ = ["OpenCluster", "RunControlPlane"]
 
 
 class RunControlPlane(Task):
@@ -95,8 +73,18 @@ class RunControlPlane(Task):
             ),
             on=hosts,
             after_same_host=[server, kubectl],
-            provides=SERVING,
+            provides=API_SERVING,
             weight=4.0,
+        )
+        # Beside the controllers: it has its certificate, and is registered by the time they look for nodes.
+        g.add(
+            "kubelet",
+            kubelet_running(),
+            on=hosts,
+            after_same_host=[ready, certified(g, ctx, on=hosts)],
+            needs=(KUBELET_INSTALLED, RUNTIME_READY, IMAGES_PRESENT),
+            provides=KUBELET_RUNNING,
+            weight=3.0,
         )
         for name, short in ((CONTROLLER_MANAGER, "controller-manager"), (SCHEDULER, "scheduler")):
             started = g.add(
@@ -122,57 +110,7 @@ class OpenCluster(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Rights first: everything else is done with admin.conf, which has none before."""
         host, g = api_host(ctx), FragmentBuilder("binary.open")
-        opened = g.add(
-            "rights",
-            FoundingObjectsApplied(),
-            on=host,
-            needs=SERVING,
-            provides=(API_READY, JOINING_OPEN),
-            retry=Retry(times=4, delay=0.5),
-        )
+        opened = open_api(g, on=host)
         server = server_url(endpoint(ctx.cluster), ctx.cluster.spec.control_plane_endpoint.port)
         g.add("cluster-info", ClusterInfoPublished(server=server), on=host, after=[opened])
-        return g.build()
-
-
-class JoinNodes(Task):
-    """Starts the kubelet of every node, control planes too, and lets it join with a token of this run."""
-
-    def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """Each node as soon as it is ready itself: a control plane by its own API server, others by the endpoint."""
-        g, cluster = FragmentBuilder("binary.join"), ctx.cluster
-        token, work = join_token(g, on=api_host(ctx)), controllers_work(g, on=api_host(ctx))
-        balancer = {host.name for host in balanced(ctx)}
-        groups = (
-            ("control-planes", control_planes(ctx), (SERVING,)),
-            ("balanced", tuple(host for host in plain_nodes(ctx) if host.name in balancer), (BALANCER_READY,)),
-            ("others", tuple(host for host in plain_nodes(ctx) if host.name not in balancer), ()),
-        )
-        server, own = node_servers(cluster)
-        for name, hosts, ways in groups:
-            if not hosts:
-                continue
-            admitted = g.add(
-                f"admit-{name}",
-                KubeletAdmitted(server=server, own_server=own),
-                on=hosts,
-                after=[token],
-                needs=(KUBELET_INSTALLED, JOINING_OPEN),
-            )
-            started = g.add(
-                f"kubelet-{name}",
-                kubelet_running(),
-                on=hosts,
-                after=[work],
-                after_same_host=[admitted],
-                needs=(HOST_READY, RUNTIME_READY, IMAGES_PRESENT, *ways),
-                weight=2.0,
-            )
-            joined = NodeJoined(server=server, own_server=own)
-            done = g.add(
-                f"joined-{name}", joined, on=hosts, after_same_host=[started], provides=NODE_JOINED, weight=3.0
-            )
-            workers = [host for host in hosts if "worker" in host.roles]
-            mark = HostMarked(cluster=cluster.name, role="worker")
-            g.add(f"marked-{name}", mark, on=workers, after_same_host=[done])
         return g.build()

@@ -7,9 +7,8 @@ is told with that container's own last words. Waiting is done on the host, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
-from kubexm.components.api.kubectl import CACHE
 from kubexm.components.health import last_line
 from kubexm.components.kubeadm.layout import API_SERVER, CRICTL, DIGEST, manifest
 from kubexm.components.questions import Question, listened
@@ -19,7 +18,7 @@ from kubexm.runner import Facts
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 
-__all__ = ["NodeRegistered", "Probe", "StaticPodsServe"]
+__all__ = ["Probe", "StaticPodsServe"]
 
 _ATTEMPTS: Final = 3
 """A container that was started this often while it was waited for is not going to come up."""
@@ -199,34 +198,3 @@ class StaticPodsServe(Step):
             message=f"{component} did not come up: {why or 'it does not answer'}; the last lines of {whose}",
             hint=f"all of it: {more}. Mend what it says (often an argument or a setting in the file), then run again",
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRegistered(Step):
-    """The API knows this control plane as a node."""
-
-    settle: ClassVar[float] = 90.0
-
-    async def precheck(self, ctx: StepContext) -> Check:
-        """Asks this host's own API server."""
-        words = ("get", "node", ctx.host.name, "-o", "name", "--ignore-not-found", "--request-timeout", "10s")
-        command = shell("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--cache-dir", CACHE, *words)
-        result = await ctx.host.command.read(command, check=False, display="ask for this node")
-        if result.ok and result.text.strip():
-            return Check(True)
-        return Check(False, reason="it has not registered yet" if result.ok else last_line(result.error_text))
-
-    async def run(self, ctx: StepContext) -> None:
-        """Nothing but to wait: the kubelet registers by itself."""
-
-    def reads(self) -> Resources:
-        """The kubelet that registers."""
-        return resources("unit:kubelet.service")
-
-    def writes(self) -> Resources:
-        """Nothing."""
-        return NOTHING
-
-    def describe(self) -> str:
-        """The state."""
-        return "control plane registered as a node"

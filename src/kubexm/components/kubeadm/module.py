@@ -1,15 +1,15 @@
-"""The modules of a cluster whose control plane kubeadm lays out."""
+"""The control plane that kubeadm lays out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.kubeadm.tasks import JoinNodes, OpenCluster, PrepareControlPlanes, RunControlPlanes
+from kubexm.components.kubeadm.tasks import OpenCluster, PrepareControlPlanes, RunControlPlanes
 from kubexm.module import Module
 from kubexm.runtime import ModuleContext
 from kubexm.task import Task
 
-__all__ = ["KubeadmControlPlane", "KubeadmNodes"]
+__all__ = ["KubeadmControlPlane"]
 
 
 class KubeadmControlPlane(Module):
@@ -22,15 +22,3 @@ class KubeadmControlPlane(Module):
     def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
         """Prepare, run, open."""
         return (PrepareControlPlanes(), RunControlPlanes(), OpenCluster())
-
-
-class KubeadmNodes(Module):
-    """Every node, registered and running."""
-
-    def is_required(self, ctx: ModuleContext) -> bool:
-        """Where the file says so."""
-        return ctx.cluster.spec.kubernetes.type == "kubeadm"
-
-    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
-        """One task."""
-        return (JoinNodes(),)

@@ -18,36 +18,27 @@ from kubexm.components.control_plane import settings_files
 from kubexm.components.documents import yaml_text
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
 from kubexm.components.identity import HostMarked
-from kubexm.components.kubeadm.client import KubeletCertified
 from kubexm.components.kubeadm.config import cluster_configuration, configuration
-from kubexm.components.kubeadm.health import NodeRegistered, StaticPodsServe
+from kubexm.components.kubeadm.health import StaticPodsServe
 from kubexm.components.kubeadm.layout import CONFIG, ETCD
 from kubexm.components.kubeadm.manifests import StaticPodsWritten
 from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMembersKnown, PodMemberVotes
 from kubexm.components.kubeadm.patches import patch_files
 from kubexm.components.kubeadm.pods import api_probe, client_urls, controller_probes, etcd_probe, peer_urls, pods_of
 from kubexm.components.kubeadm.upload import SettingsUploaded
-from kubexm.components.kubelet import (
-    controllers_work,
-    join_nodes,
-    join_token,
-    kubelet_running,
-    node_servers,
-    open_api,
-)
+from kubexm.components.kubelet import certified, kubelet_running, open_api
 from kubexm.components.milestones import (
-    API_READY,
-    BALANCER_READY,
+    API_SERVING,
     ETCD_QUORUM,
     HOST_READY,
     IMAGES_PRESENT,
     KUBELET_INSTALLED,
-    NODE_JOINED,
+    KUBELET_RUNNING,
     PKI_ISSUED,
     RUNTIME_READY,
 )
 from kubexm.components.pki import control_plane_files, place_files
-from kubexm.components.topology import balanced, control_planes, joined_control_planes, plain_nodes
+from kubexm.components.topology import control_planes, joined_control_planes
 from kubexm.connector import Host
 from kubexm.module import rolling
 from kubexm.plan import EMPTY, ExecutionFragment, Milestone
@@ -55,19 +46,17 @@ from kubexm.runtime import TaskContext
 from kubexm.step import DirectoryPresent, Step
 from kubexm.task import FragmentBuilder, NodeHandle, Task
 
-__all__ = ["JoinNodes", "OpenCluster", "PrepareControlPlanes", "RunControlPlanes"]
+__all__ = ["OpenCluster", "PrepareControlPlanes", "RunControlPlanes"]
 
 PREPARED: Final = Milestone("ControlPlanePrepared", per_host=True)
 """Everything static pods are made from and read is in place. Every control plane."""
-SERVING: Final = Milestone("ApiServerServing", per_host=True)
-"""The host's own API server says /readyz. Every control plane."""
 
 
 class PrepareControlPlanes(Task):
     """Puts programs, certificates and settings on every control plane; starts nothing."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """Side by side; the kubelet's certificate last, since kubeadm signs it with what was placed."""
+        """Side by side."""
         g, hosts = FragmentBuilder("kubeadm.prepare"), control_planes(ctx)
         parts = [
             place(g, ctx, "kubeadm", on=hosts),
@@ -76,8 +65,8 @@ class PrepareControlPlanes(Task):
             g.add("settings", FilesPresent(files=_files(ctx, hosts)), on=hosts, needs=PKI_ISSUED),
             *self._directories(g, ctx, hosts),
         ]
-        own = node_servers(ctx.cluster)[1]
-        g.add("kubelet", KubeletCertified(server=own), on=hosts, after_same_host=parts, provides=PREPARED)
+        # One node for all of them: a milestone has one provider.
+        certified(g, ctx, on=hosts, after_same_host=parts, provides=PREPARED)
         return g.build()
 
     def _directories(self, g: FragmentBuilder, ctx: TaskContext, hosts: Sequence[Host]) -> list[NodeHandle]:
@@ -125,6 +114,7 @@ class RunControlPlanes(Task):
             on=hosts,
             after_same_host=[manifests],
             needs=(KUBELET_INSTALLED, RUNTIME_READY, HOST_READY),
+            provides=KUBELET_RUNNING,
             weight=3.0,
         )
         started = [kubelet]
@@ -138,7 +128,7 @@ class RunControlPlanes(Task):
             started.append(g.add("votes", step, on=hosts, after_same_host=[kubelet]))
         probes = (*((etcd_probe(cluster),) if stacked else ()), api_probe(cluster))
         serves = StaticPodsServe(probes=probes)
-        api = g.add("api", serves, on=hosts, after_same_host=started, provides=SERVING, weight=8.0)
+        api = g.add("api", serves, on=hosts, after_same_host=started, provides=API_SERVING, weight=8.0)
         g.add("controllers", StaticPodsServe(probes=controller_probes(cluster)), on=hosts, after_same_host=[api])
         g.add("marked", HostMarked(cluster=cluster.name, role="controlPlane"), on=hosts, after_same_host=[api])
         return g.build()
@@ -165,32 +155,9 @@ class OpenCluster(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Rights first: everything else is done with admin.conf, which has none before."""
         g, host = FragmentBuilder("kubeadm.open"), api_host(ctx)
-        opened = open_api(g, on=host, needs=SERVING)
+        opened = open_api(g, on=host)
         digest = hashlib.sha256(yaml_text(cluster_configuration(ctx, host)).encode()).hexdigest()[:32]
         g.add("settings", SettingsUploaded(digest=digest), on=host, after=[opened])
-        return g.build()
-
-
-class JoinNodes(Task):
-    """Lets every node join: control planes by themselves, others with a token of this run."""
-
-    def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """Each as soon as it is ready itself and the API is."""
-        g, planes, others = FragmentBuilder("kubeadm.join"), control_planes(ctx), plain_nodes(ctx)
-        registered = g.add(
-            "registered", NodeRegistered(), on=planes, needs=(SERVING, API_READY), provides=NODE_JOINED, weight=2.0
-        )
-        both = [host for host in planes if "worker" in host.roles]
-        mark = HostMarked(cluster=ctx.cluster.name, role="worker")
-        if both:
-            g.add("marked-control-planes", mark, on=both, after_same_host=[registered])
-        if others:
-            way = (BALANCER_READY,) if balanced(ctx) else ()
-            token = join_token(g, on=api_host(ctx))
-            needs = (HOST_READY, RUNTIME_READY, IMAGES_PRESENT, *way)
-            work = controllers_work(g, on=api_host(ctx))
-            joined = join_nodes(g, ctx, on=others, token=token, after=work, needs=needs, provides=NODE_JOINED)
-            g.add("marked", mark, on=others, after_same_host=[joined])
         return g.build()
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from kubexm.components.api import ADMIN_CONF, Kubectl, is_transient
 from kubexm.components.api.kubectl import CACHE
 from kubexm.components.control_plane import admin_binding, joining_objects
-from kubexm.components.milestones import API_READY, JOINING_OPEN
+from kubexm.components.milestones import API_READY, API_SERVING, JOINING_OPEN
 from kubexm.connector import Host
 from kubexm.connector.base import shell
-from kubexm.plan import Milestone, Retry
+from kubexm.plan import Retry
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.task import FragmentBuilder, NodeHandle
@@ -71,13 +71,13 @@ class FoundingObjectsApplied(Step):
         return "administrators and joining nodes have their rights"
 
 
-def open_api(g: FragmentBuilder, *, on: Host, needs: Milestone) -> NodeHandle:
-    """Adds the node that provides API_READY and JOINING_OPEN; `needs` says that the host's API server is ready."""
+def open_api(g: FragmentBuilder, *, on: Host) -> NodeHandle:
+    """Adds `rights`, which waits for the host's API server and provides API_READY and JOINING_OPEN."""
     return g.add(
-        "open",
+        "rights",
         FoundingObjectsApplied(),
         on=on,
-        needs=needs,
+        needs=API_SERVING,
         provides=(API_READY, JOINING_OPEN),
         retry=Retry(times=4, delay=0.5),
     )

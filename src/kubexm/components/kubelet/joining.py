@@ -1,15 +1,18 @@
 """How a node joins: it is given a token, its kubelet asks for a client certificate with it and registers.
 
 The same for both modes. The token is in a file of mode 0600 for as long as the node joins and in no other place; a node
-whose certificate is good never gets one. What it leaves: /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki.
+whose certificate is good never gets one. A control plane needs none: its kubelet was certified (`certified`), and has
+only to register. What it leaves: /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kubexm.cache import Key
+from kubexm.components.api.kubectl import CACHE
+from kubexm.components.health import last_line
 from kubexm.components.kubelet.config import bootstrap_conf, kubelet_conf
 from kubexm.components.kubelet.credentials import look_at_credentials, read_resources
 from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF, UNIT
@@ -17,15 +20,15 @@ from kubexm.components.kubelet.token import JOIN_TOKEN
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError
 from kubexm.runtime import StepContext
-from kubexm.step import Check, Resources, Step, resources
+from kubexm.step import NOTHING, Check, Resources, Step, resources
 from kubexm.step.content import sha256_of
 from kubexm.step.undo import restore, snapshot
 
-__all__ = ["KubeletAdmitted", "NodeJoined"]
+__all__ = ["KubeletAdmitted", "NodeJoined", "NodeRegistered"]
 
 _WAIT: Final = 180.0
 """Seconds for a kubelet to get its certificate."""
-_REGISTERS: Final = 20.0
+_REGISTERED: Final = 20.0
 """Seconds for it to register after that; whether it did is proven through the API in the end."""
 
 # Credentials of another cluster or an expired certificate are put aside by stopping the kubelet first: it is then
@@ -42,15 +45,17 @@ until [ -L {pem} ] && [ -s {pem} ]; do
   [ $((n % 5)) != 0 ] || [ "$(systemctl is-active kubelet)" != failed ] || exit 72
   sleep 0.2
 done
-i=$(systemctl show -p InvocationID --value kubelet)
+{registers}
+rm -f -- {bootstrap}
+"""
+# Its own log says it first, and asking that takes less than asking the API.
+_REGISTERS: Final = f"""i=$(systemctl show -p InvocationID --value kubelet)
 n=0
 until journalctl -q --no-pager -o cat _SYSTEMD_INVOCATION_ID="$i" 2>/dev/null \\
   | grep -q -e 'Successfully registered node' -e 'Node was previously registered'; do
-  n=$((n + 1)); if [ "$n" -gt {more} ]; then break; fi
+  n=$((n + 1)); if [ "$n" -gt {round(_REGISTERED * 2)} ]; then break; fi
   sleep 0.5
-done
-rm -f -- {bootstrap}
-"""
+done"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +64,6 @@ class KubeletAdmitted(Step):
 
     server: str
     """Where it asks: the endpoint, which is up by then."""
-    own_server: str
-    """The same on a control plane: its own API server."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Reads the certificate; the token counts only where there is none."""
@@ -99,7 +102,7 @@ class KubeletAdmitted(Step):
         return "kubelet admitted to the cluster"
 
     def _text(self, ctx: StepContext) -> str:
-        return bootstrap_conf(_server(self, ctx), ctx.value(JOIN_TOKEN).reveal())
+        return bootstrap_conf(self.server, ctx.value(JOIN_TOKEN).reveal())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +110,6 @@ class NodeJoined(Step):
     """The kubelet has its own client certificate and points at the endpoint; the token is gone from the host."""
 
     server: str
-    own_server: str
-    """Where a control plane's kubelet reaches the API: its own API server."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Compares kubelet.conf and reads the certificate, in one read."""
@@ -116,7 +117,7 @@ class NodeJoined(Step):
         if found.fault:
             return Check(False, reason=found.fault)
         if found.conf != sha256_of(self._conf(ctx).encode()):
-            return Check(False, reason=f"kubelet.conf does not point at {_server(self, ctx)}")
+            return Check(False, reason=f"kubelet.conf does not point at {self.server}")
         return Check(False, reason="its token is still there") if found.bootstrap else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
@@ -125,10 +126,10 @@ class NodeJoined(Step):
             pem=shell(CLIENT_CERTIFICATE),
             bootstrap=shell(BOOTSTRAP_CONF),
             tries=round(_WAIT * 5),
-            more=round(_REGISTERS * 2),
+            registers=_REGISTERS,
         )
         result = await ctx.host.command.run(
-            script, check=False, long=True, within=_WAIT + _REGISTERS + 60, display="wait for the kubelet to join"
+            script, check=False, long=True, within=_WAIT + _REGISTERED + 60, display="wait for the kubelet to join"
         )
         if not result.ok:
             raise await self._error(ctx, result.exit_code)
@@ -153,7 +154,7 @@ class NodeJoined(Step):
         return f"node joined through {self.server}"
 
     def _conf(self, ctx: StepContext) -> str:
-        return kubelet_conf(ctx.host.name, _server(self, ctx))
+        return kubelet_conf(ctx.host.name, self.server)
 
     async def _error(self, ctx: StepContext, code: int) -> Exception:
         failure = await ctx.host.services.failure(UNIT)
@@ -166,10 +167,40 @@ class NodeJoined(Step):
             exit_code=code,
             stderr=log,
             message=f"the kubelet got no client certificate within {_WAIT:g} s",
-            hint=f"does {_server(self, ctx)} answer from {ctx.host.name}? `kubectl get csr` on a control plane shows "
+            hint=f"does {self.server} answer from {ctx.host.name}? `kubectl get csr` on a control plane shows "
             "whether it asked; `journalctl -u kubelet` on the host says why not",
         )
 
 
-def _server(step: KubeletAdmitted | NodeJoined, ctx: StepContext) -> str:
-    return step.own_server if "controlPlane" in ctx.host.host.roles else step.server
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistered(Step):
+    """The API knows this control plane as a node."""
+
+    settle: ClassVar[float] = 90.0
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Asks this host's own API server."""
+        words = ("get", "node", ctx.host.name, "-o", "name", "--ignore-not-found", "--request-timeout", "10s")
+        command = shell("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--cache-dir", CACHE, *words)
+        result = await ctx.host.command.read(command, check=False, display="ask for this node")
+        if result.ok and result.text.strip():
+            return Check(True)
+        return Check(False, reason="it has not registered yet" if result.ok else last_line(result.error_text))
+
+    async def run(self, ctx: StepContext) -> None:
+        """Changes nothing: waits on the host for the kubelet, which registers by itself."""
+        await ctx.host.command.read(
+            _REGISTERS, long=True, within=_REGISTERED + 60, display="wait for the kubelet to register"
+        )
+
+    def reads(self) -> Resources:
+        """The kubelet that registers."""
+        return resources("unit:kubelet.service")
+
+    def writes(self) -> Resources:
+        """Nothing."""
+        return NOTHING
+
+    def describe(self) -> str:
+        """The state."""
+        return "control plane registered as a node"

@@ -1,12 +1,13 @@
-"""Installing the kubelet, and the nodes of a plan that start it and let it join. Not which mode calls them."""
+"""Installing the kubelet, and the nodes of a plan that certify and start it. Not who calls them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from kubexm.components.assets import place, stamp_of
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
+from kubexm.components.kubelet.certified import KubeletCertified
 from kubexm.components.kubelet.config import (
     node_env,
     node_servers,
@@ -14,7 +15,6 @@ from kubexm.components.kubelet.config import (
     settings,
     unit_file,
 )
-from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
 from kubexm.components.kubelet.layout import (
     CONFIG,
     DROP_INS,
@@ -27,16 +27,19 @@ from kubexm.components.kubelet.layout import (
     UNIT_FILE,
 )
 from kubexm.components.kubelet.running import KubeletRunning
-from kubexm.components.milestones import JOINING_OPEN, KUBELET_INSTALLED
+from kubexm.components.milestones import (
+    KUBELET_INSTALLED,
+    PKI_ISSUED,
+)
 from kubexm.components.pki import kubelet_files, place_files
 from kubexm.components.topology import nodes
 from kubexm.connector import Host
-from kubexm.plan import ExecutionFragment, Milestone
+from kubexm.plan import ExecutionFragment
 from kubexm.runtime import TaskContext
 from kubexm.step import DirectoryPresent
 from kubexm.task import FragmentBuilder, NodeHandle, Task
 
-__all__ = ["INPUTS", "InstallKubelet", "join_nodes", "kubelet_running"]
+__all__ = ["INPUTS", "InstallKubelet", "certified", "kubelet_running"]
 
 INPUTS: Final = (CONFIG, NODE_ENV, SERVING_CERTIFICATE, SERVING_KEY, stamp_of("kubelet"))
 """What the kubelet is started from, besides its unit file; its client certificate is its own affair."""
@@ -82,33 +85,12 @@ def kubelet_running() -> KubeletRunning:
     return KubeletRunning(unit=UNIT, inputs=INPUTS)
 
 
-def join_nodes(
-    g: FragmentBuilder,
-    ctx: TaskContext,
-    *,
-    on: Sequence[Host],
-    token: NodeHandle,
-    after: NodeHandle,
-    needs: Sequence[Milestone],
-    provides: Milestone | Sequence[Milestone] = (),
-) -> NodeHandle:
-    """Adds `admitted`, `kubelet` and `joined` for hosts whose kubelet asks the API for its certificate.
-
-    `token` is the handle of `join_token`; `after` and `needs` are what must be there before the kubelet starts.
-    """
-    server, own = node_servers(ctx.cluster)
-    admitted = g.add(
-        "admitted",
-        KubeletAdmitted(server=server, own_server=own),
-        on=on,
-        after=[token],
-        needs=(KUBELET_INSTALLED, JOINING_OPEN),
+def certified(g: FragmentBuilder, ctx: TaskContext, *, on: Sequence[Host], **more: Any) -> NodeHandle:
+    """Adds the node that gives kubelets of control planes their certificate, under the name `kubelet-certified`."""
+    step = KubeletCertified(
+        server=node_servers(ctx.cluster)[1], duration=int(ctx.cluster.spec.certs.duration.total_seconds())
     )
-    started = g.add(
-        "kubelet", kubelet_running(), on=on, after=[after], after_same_host=[admitted], needs=needs, weight=2.0
-    )
-    joined = NodeJoined(server=server, own_server=own)
-    return g.add("joined", joined, on=on, after_same_host=[started], provides=provides, weight=3.0)
+    return g.add("kubelet-certified", step, on=on, needs=PKI_ISSUED, **more)
 
 
 def _is_control_plane(host: Host) -> bool:

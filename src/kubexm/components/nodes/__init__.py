@@ -1,5 +1,8 @@
-"""Nodes of the cluster: their labels, taints and roles, and that they are Ready. Leaves nothing on hosts."""
+"""Nodes of the cluster: how they join, their labels, taints and roles, and that they are Ready.
 
-from kubexm.components.nodes.module import NodeSettings
+Leaves nothing on hosts but what the kubelet does.
+"""
 
-__all__ = ["NodeSettings"]
+from kubexm.components.nodes.module import JoinedNodes, NodeSettings
+
+__all__ = ["JoinedNodes", "NodeSettings"]

@@ -1,4 +1,4 @@
-"""What nodes are called and kept free of, and that all of them are Ready: with this the cluster is up."""
+"""Nodes join; then what they are called and kept free of, and that all are Ready: with this the cluster is up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kubexm.components.api import NodeSetting, api_host
 from kubexm.components.milestones import CLUSTER_UP, FIRST_NODES_READY, NODE_JOINED
+from kubexm.components.nodes.joining import JoinNodes
 from kubexm.components.nodes.steps import NodeNetworked, NodesReady, NodesSet
 from kubexm.components.topology import nodes, plain_nodes
 from kubexm.connector import Host
@@ -14,7 +15,7 @@ from kubexm.plan import ExecutionFragment
 from kubexm.runtime import ModuleContext, TaskContext
 from kubexm.task import FragmentBuilder, Task
 
-__all__ = ["NodeSettings", "SettleNodes", "setting_of"]
+__all__ = ["JoinedNodes", "NodeSettings", "SettleNodes", "setting_of"]
 
 _ROLE = "node-role.kubernetes.io/"
 _CONTROL_PLANE_TAINT = f"{_ROLE}control-plane:NoSchedule"
@@ -63,6 +64,14 @@ def setting_of(host: Host) -> NodeSetting:
         labels["node.kubernetes.io/exclude-from-external-load-balancers"] = ""
         taints.append(_CONTROL_PLANE_TAINT)
     return NodeSetting(name=host.name, labels=tuple(sorted(labels.items())), taints=tuple(dict.fromkeys(taints)))
+
+
+class JoinedNodes(Module):
+    """Every node, registered with the API and running."""
+
+    def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
+        """One task."""
+        return (JoinNodes(),)
 
 
 class NodeSettings(Module):

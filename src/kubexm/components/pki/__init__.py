@@ -23,6 +23,7 @@ from kubexm.components.pki.files import (
     place_files,
 )
 from kubexm.components.pki.module import Pki
+from kubexm.components.pki.signing import sign_node
 
 __all__ = [
     "Pki",
@@ -33,4 +34,5 @@ __all__ = [
     "kubelet_files",
     "paths",
     "place_files",
+    "sign_node",
 ]

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kubexm.components.binary import BinaryControlPlane, BinaryNodes
+from kubexm.components.binary import BinaryControlPlane
 from kubexm.components.host_files import FilesPresent
 from kubexm.components.kube_proxy import KubeProxy
 from kubexm.components.milestones import API_READY, JOINING_OPEN, NODE_JOINED
+from kubexm.components.nodes import JoinedNodes
 from kubexm.plan import ExecutionGraph, ExecutionNode
 from kubexm.redact import SecretRef
 from kubexm.step import ServiceRunning
@@ -25,7 +26,7 @@ CONTROL_PLANES = ("cp1", "cp2", "cp3")
 
 def plan(tmp_path: Path, text: str = "", **facts: Any) -> ExecutionGraph:
     context = context_of(text or cluster(BINARY), tmp_path, facts)
-    return graph_of(context, BinaryControlPlane, BinaryNodes, KubeProxy)
+    return graph_of(context, BinaryControlPlane, JoinedNodes, KubeProxy)
 
 
 def upstream(graph: ExecutionGraph, name: str) -> set[str]:
@@ -124,10 +125,12 @@ def test_the_api_is_ready_with_the_first_control_plane(tmp_path: Path) -> None:
 
 def test_a_node_joins_as_soon_as_it_and_the_api_are_ready(tmp_path: Path) -> None:
     graph = plan(tmp_path)
-    workers = upstream(graph, "binary.join.kubelet-balanced")
+    workers = upstream(graph, "nodes.join.kubelet")
     assert "others.all.balancer" in workers
-    planes = graph.nodes["binary.join.kubelet-control-planes"]
-    assert "binary.run.api-server-ready" in planes.after_same_host
+    planes = upstream(graph, "binary.run.kubelet")
+    assert {"binary.run.api-server-ready", "binary.run.kubelet-certified"} <= planes
+    assert not {"nodes.join.token", "nodes.join.controllers", "binary.run.controller-manager"} & planes
+    assert "binary.run.kubelet" in upstream(graph, "nodes.join.registered")
     for node in providers(graph, NODE_JOINED):
         assert {"others.all.images", "others.all.runtime", "others.all.kubelet"} <= upstream(graph, node.id)
         assert not {"binary.run.scheduler", "binary.run.scheduler-healthy"} & upstream(graph, node.id)
@@ -141,8 +144,7 @@ def test_a_node_joins_as_soon_as_it_and_the_api_are_ready(tmp_path: Path) -> Non
 def test_nodes_behind_a_balancer_of_the_users_own_wait_for_none_of_ours(tmp_path: Path) -> None:
     more = f"{BINARY}\ncontrolPlaneEndpoint: {{loadBalancer: external, address: 10.0.0.100}}"
     graph = plan(tmp_path, cluster(more))
-    assert "binary.join.kubelet-balanced" not in graph.nodes
-    assert "others.all.balancer" not in upstream(graph, "binary.join.kubelet-others")
+    assert "others.all.balancer" not in upstream(graph, "nodes.join.kubelet")
 
 
 def test_a_running_control_plane_is_changed_one_host_at_a_time_with_health_in_between(tmp_path: Path) -> None:
@@ -174,8 +176,8 @@ def test_marks_are_made_where_a_role_was_brought_up(tmp_path: Path) -> None:
     graph = plan(tmp_path)
     assert graph.nodes["binary.run.marked"].hosts == CONTROL_PLANES
     assert graph.nodes["binary.run.marked"].after_same_host == ("binary.run.api-server-ready",)
-    assert graph.nodes["binary.join.marked-balanced"].hosts == ("w1", "w2")
-    assert graph.nodes["binary.join.marked-control-planes"].hosts == ()
+    assert graph.nodes["nodes.join.marked"].hosts == ("w1", "w2")
+    assert "nodes.join.marked-control-planes" not in graph.nodes
 
 
 def test_each_unit_is_restarted_for_its_own_files_only(tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ def test_a_program_is_asked_where_the_user_put_it(tmp_path: Path) -> None:
 
 def test_a_cluster_of_kubeadm_has_none_of_this(tmp_path: Path) -> None:
     context = context_of(cluster(), tmp_path)
-    graph = graph_of(context, BinaryControlPlane, BinaryNodes)
+    graph = graph_of(context, BinaryControlPlane)
     assert not [name for name in graph.nodes if name.startswith("binary.")]
 
 

@@ -12,11 +12,12 @@ from ruamel.yaml import YAML
 from kubexm import config
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components.api import ManifestsApplied
-from kubexm.components.binary import BinaryControlPlane, BinaryNodes
+from kubexm.components.binary import BinaryControlPlane
 from kubexm.components.host_files import FilesPresent
 from kubexm.components.kube_proxy import KubeProxy
 from kubexm.components.kube_proxy.config import health_port, manifests, settings, unit_file
 from kubexm.components.milestones import API_READY
+from kubexm.components.nodes import JoinedNodes
 from kubexm.module import Module, link
 from kubexm.plan import ExecutionFragment
 from kubexm.redact import SecretRef
@@ -143,11 +144,11 @@ def test_pods_are_applied_the_moment_the_api_answers(tmp_path: Path) -> None:
 
 def test_units_start_when_their_node_has_joined(tmp_path: Path) -> None:
     context = context_of(cluster("kubernetes: {type: kubexm}"), tmp_path, {"w2": CLOSED})
-    graph = graph_of(context, BinaryControlPlane, BinaryNodes, KubeProxy)
+    graph = graph_of(context, BinaryControlPlane, JoinedNodes, KubeProxy)
     start = graph.nodes["kube-proxy.run.start"]
     assert start.hosts == ("cp1", "cp2", "cp3", "w1", "w2")
     assert start.after == ()
-    assert {"binary.join.joined-balanced", "binary.join.joined-control-planes"} <= set(start.after_same_host)
+    assert {"nodes.join.joined", "nodes.join.registered"} <= set(start.after_same_host)
     assert isinstance(start.step, ServiceRunning)
     written = graph.nodes["kube-proxy.run.settings"].step
     assert isinstance(written, FilesPresent)
@@ -160,6 +161,6 @@ def test_units_start_when_their_node_has_joined(tmp_path: Path) -> None:
 
 def test_health_is_not_asked_where_it_is_switched_off(tmp_path: Path) -> None:
     more = "kubernetes: {type: kubexm, kubeProxy: {config: {healthzBindAddress: ''}}}"
-    graph = graph_of(context_of(cluster(more), tmp_path), BinaryControlPlane, BinaryNodes, KubeProxy)
+    graph = graph_of(context_of(cluster(more), tmp_path), BinaryControlPlane, JoinedNodes, KubeProxy)
     assert "kube-proxy.run.start" in graph.nodes
     assert "kube-proxy.run.healthy" not in graph.nodes

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kubexm.components.kubeadm import KubeadmControlPlane, KubeadmNodes
+from kubexm.components.kubeadm import KubeadmControlPlane
 from kubexm.components.kubeadm.members import PodMemberAdmitted, PodMembersKnown
 from kubexm.components.kubelet import JOIN_TOKEN, Kubelet
 from kubexm.components.milestones import API_READY, JOINING_OPEN, KUBELET_INSTALLED, NODE_JOINED
+from kubexm.components.nodes import JoinedNodes
 from kubexm.module import link
 from kubexm.plan import ExecutionGraph, ExecutionNode
 from kubexm.step import ServiceRunning
@@ -25,7 +26,7 @@ STACKED = "etcd: {type: kubeadm}"
 
 def plan(tmp_path: Path, more: str = "", hosts: str = "", **facts: Any) -> ExecutionGraph:
     text = cluster(more, hosts=hosts) if hosts else cluster(more)
-    return graph_of(context_of(text, tmp_path, facts), KubeadmControlPlane, KubeadmNodes)
+    return graph_of(context_of(text, tmp_path, facts), KubeadmControlPlane, JoinedNodes)
 
 
 def running(*names: str) -> dict[str, Any]:
@@ -114,34 +115,34 @@ def test_the_kubelet_of_a_control_plane_is_started_once_with_its_pods_in_place(t
         hosts = [host for node in started for host in node.hosts if node.step.unit == "kubelet"]  # type: ignore[attr-defined]
         assert sorted(hosts) == [*PLANES, "w1", "w2"]
         before = upstream(graph, "kubeadm.run.kubelet")
-        assert {"kubeadm.run.manifests", "kubeadm.prepare.kubelet", "others.all.images"} <= before
+        assert {"kubeadm.run.manifests", "kubeadm.prepare.kubelet-certified", "others.all.images"} <= before
         if more:
             assert {"kubeadm.run.etcd", "kubeadm.run.etcd-member"} <= before
 
 
 def test_a_worker_joins_as_soon_as_it_and_the_api_are_ready(tmp_path: Path) -> None:
     graph = plan(tmp_path)
-    before = upstream(graph, "kubeadm.join.kubelet")
+    before = upstream(graph, "nodes.join.kubelet")
     assert {"others.all.images", "others.all.runtime", "others.all.host", "others.all.balancer"} <= before
-    assert "kubeadm.open.open" in before
-    assert not {"kubeadm.run.controllers", "kubeadm.open.settings", "kubeadm.join.registered"} & before
-    token = graph.nodes["kubeadm.join.token"]
+    assert "kubeadm.open.rights" in before
+    assert not {"kubeadm.run.controllers", "kubeadm.open.settings", "nodes.join.registered"} & before
+    token = graph.nodes["nodes.join.token"]
     assert token.on_demand
     assert token.hosts == ("cp1",)
-    assert graph.nodes["kubeadm.join.admitted"].step.consumes() == (JOIN_TOKEN,)
+    assert graph.nodes["nodes.join.admitted"].step.consumes() == (JOIN_TOKEN,)
     joined = sorted(host for node in providers(graph, NODE_JOINED) for host in node.hosts)
     assert joined == [*PLANES, "w1", "w2"]
 
 
 def test_without_a_balancer_of_ours_nobody_waits_for_one(tmp_path: Path) -> None:
     graph = plan(tmp_path, "controlPlaneEndpoint: {loadBalancer: external, address: 10.9.9.9}")
-    assert "others.all.balancer" not in upstream(graph, "kubeadm.join.kubelet")
+    assert "others.all.balancer" not in upstream(graph, "nodes.join.kubelet")
 
 
 def test_a_cluster_of_one_needs_no_token(tmp_path: Path) -> None:
     graph = plan(tmp_path, hosts=SINGLE)
-    assert not [node for node in graph.nodes if node.startswith("kubeadm.join.") and "token" in node]
-    assert graph.nodes["kubeadm.join.marked-control-planes"].hosts == ("n1",)
+    assert not [node for node in graph.nodes if node.startswith("nodes.join.") and "token" in node]
+    assert graph.nodes["nodes.join.marked-control-planes"].hosts == ("n1",)
 
 
 def test_control_planes_that_run_are_changed_one_at_a_time(tmp_path: Path) -> None:
@@ -172,12 +173,12 @@ def test_a_stacked_one_joins_the_others_after_them_and_votes_before_its_api_coun
 
 def test_the_api_is_asked_through_a_control_plane_that_ran_before(tmp_path: Path) -> None:
     graph = plan(tmp_path, **running("cp2"))
-    assert graph.nodes["kubeadm.open.open"].hosts == ("cp2",)
-    assert graph.nodes["kubeadm.join.token"].hosts == ("cp2",)
+    assert graph.nodes["kubeadm.open.rights"].hosts == ("cp2",)
+    assert graph.nodes["nodes.join.token"].hosts == ("cp2",)
 
 
 def test_other_clusters_plan_nothing_of_it(tmp_path: Path) -> None:
-    graph = plan(tmp_path, "kubernetes: {type: kubexm}")
+    graph = graph_of(context_of(cluster("kubernetes: {type: kubexm}"), tmp_path), KubeadmControlPlane)
     assert not [node for node in graph.nodes if node.startswith("kubeadm.")]
 
 

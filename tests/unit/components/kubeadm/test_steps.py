@@ -15,8 +15,7 @@ import pytest
 
 from kubexm.components.etcd.data import cluster_id
 from kubexm.components.kubeadm import manifests
-from kubexm.components.kubeadm.client import KubeletCertified
-from kubexm.components.kubeadm.health import NodeRegistered, Probe, StaticPodsServe
+from kubexm.components.kubeadm.health import Probe, StaticPodsServe
 from kubexm.components.kubeadm.layout import DIGEST
 from kubexm.components.kubeadm.manifests import StaticPod, StaticPodsWritten
 from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMembersKnown, PodMemberVotes
@@ -28,7 +27,6 @@ from kubexm.runtime import StepContext, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 from tests.unit.components.etcd.test_steps import head, members
-from tests.unit.components.kubelet.test_steps import Host
 
 PEERS = (("n1", "https://10.0.0.1:2380"), ("n2", "https://10.0.0.2:2380"), ("n3", "https://10.0.0.3:2380"))
 OTHERS = (("n2", "https://10.0.0.2:2379"), ("n3", "https://10.0.0.3:2379"))
@@ -296,33 +294,6 @@ async def test_what_curl_does_not_find_well_is_told_in_full(pods: Pods) -> None:
     pods.program("kubectl", "echo ok")
     await pods.step.run(pods.ctx)
     assert (await pods.step.precheck(pods.ctx)).satisfied, "curl's identity may have no right to ask"
-
-
-async def test_a_control_plane_is_registered_once_the_api_knows_it(bench: Bench) -> None:
-    ask = anything("kubectl.*get node n1")
-    bench.memory.on(ask, stdout="", times=1)
-    assert (await NodeRegistered().precheck(bench.ctx)).reason == "it has not registered yet"
-    bench.memory.on(ask, stdout="node/n1\n")
-    assert (await NodeRegistered().precheck(bench.ctx)).satisfied
-
-
-# The kubelet's certificate
-
-
-async def test_a_certificate_is_signed_only_if_there_is_none_of_use(tmp_path: Path) -> None:
-    host, step = Host(tmp_path), KubeletCertified(server="https://127.0.0.1:6443")
-    assert (await step.precheck(host.ctx)).satisfied is False
-    signed: list[Command] = []
-    written: list[Command] = []
-    host.memory.on(anything("kubeadm init phase kubeconfig kubelet"), callback=signed.append)
-    host.memory.on(anything("kx_put /etc/kubernetes/kubelet.conf 600"), callback=written.append)
-    await host.run(step)
-    assert len(signed) == 1
-    host.certificate = host.authority.client("system:node:n1")
-    check = await step.precheck(host.ctx)
-    assert check.reason == "kubelet.conf does not point at https://127.0.0.1:6443"
-    await host.run(step)
-    assert (len(signed), len(written)) == (1, 2)
 
 
 # Members of a stacked etcd

@@ -12,14 +12,15 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubexm.components.control_plane import admin_binding, joining_objects
+from kubexm.components.kubelet.certified import KubeletCertified
 from kubexm.components.kubelet.config import bootstrap_conf, kubelet_conf
 from kubexm.components.kubelet.controllers import ControllersWork
 from kubexm.components.kubelet.credentials import CA_SECRET, fault_of
 from kubexm.components.kubelet.founding import FoundingObjectsApplied
-from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined
+from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined, NodeRegistered
 from kubexm.components.kubelet.running import KubeletRunning
 from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade
 from kubexm.connector import Command, CommandResult
@@ -32,6 +33,7 @@ from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 
 SERVER, OWN = "https://lb:6443", "https://127.0.0.1:6443"
+YEAR = 365 * 24 * 3600
 TOKEN = "abcdef.0123456789abcdef"
 CONF = sha256_of(kubelet_conf("n1", SERVER).encode())
 BOOTSTRAP = sha256_of(bootstrap_conf(SERVER, TOKEN).encode())
@@ -44,6 +46,8 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
         self.certificate = self._signed("kubernetes", self._key.public_key(), 10)
+        form = serialization.PrivateFormat.TraditionalOpenSSL
+        self.key = self._key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
     def client(self, name: str, days: int = 10) -> str:
         return self._signed(name, ec.generate_private_key(ec.SECP256R1()).public_key(), days)
@@ -111,11 +115,11 @@ def test_a_good_certificate_is_this_nodes_this_clusters_and_in_date() -> None:
 
 async def test_a_node_with_a_good_certificate_needs_no_token(host: Host) -> None:
     host.certificate = host.authority.client("system:node:n1")
-    assert (await KubeletAdmitted(server=SERVER, own_server=OWN).precheck(host.ctx)).satisfied
+    assert (await KubeletAdmitted(server=SERVER).precheck(host.ctx)).satisfied
 
 
 async def test_without_one_it_asks_for_a_token_and_is_given_it_in_a_file_for_root(host: Host) -> None:
-    step = KubeletAdmitted(server=SERVER, own_server=OWN)
+    step = KubeletAdmitted(server=SERVER)
     check = await step.precheck(host.ctx)
     assert check.satisfied is False
     assert check.reason == "the kubelet has no client certificate"
@@ -136,11 +140,11 @@ async def test_without_one_it_asks_for_a_token_and_is_given_it_in_a_file_for_roo
 async def test_an_older_token_is_replaced(host: Host) -> None:
     host.knows_token()
     host.bootstrap = sha256_of(bootstrap_conf(SERVER, "zzzzzz.0123456789abcdef").encode())
-    assert (await KubeletAdmitted(server=SERVER, own_server=OWN).precheck(host.ctx)).satisfied is False
+    assert (await KubeletAdmitted(server=SERVER).precheck(host.ctx)).satisfied is False
 
 
 async def test_joined_means_own_certificate_own_kubeconfig_and_no_token(host: Host) -> None:
-    step = NodeJoined(server=SERVER, own_server=OWN)
+    step = NodeJoined(server=SERVER)
     assert (await step.precheck(host.ctx)).reason == "the kubelet has no client certificate"
     host.certificate = host.authority.client("system:node:n1")
     assert (await step.precheck(host.ctx)).reason == f"kubelet.conf does not point at {SERVER}"
@@ -155,8 +159,47 @@ async def test_a_kubelet_that_gets_no_certificate_tells_its_own_words(host: Host
     host.memory.on(re.compile(r"(?s).*kx_is_up.*"), stdout="")
     host.memory.on(re.compile(r"(?s).*kx_log.*"), stdout="E1116 bootstrap: connection refused to the API\n")
     with pytest.raises(CommandError, match=r"got no client certificate.*connection refused") as caught:
-        await host.run(NodeJoined(server=SERVER, own_server=OWN))
+        await host.run(NodeJoined(server=SERVER))
     assert "kubectl get csr" in caught.value.hint
+
+
+async def test_a_control_planes_kubelet_gets_a_certificate_signed_here_and_nothing_is_kept(
+    host: Host, tmp_path: Path
+) -> None:
+    step = KubeletCertified(server=OWN, duration=YEAR)
+    host.context.secrets.put("pki.ca.key", Secret(host.authority.key))
+    assert (await step.precheck(host.ctx)).reason == "the kubelet has no client certificate"
+    placed: list[Command] = []
+    written: list[Command] = []
+    host.memory.on(re.compile(r"(?s).*kubelet-client-\$\(date.*systemctl stop kubelet.*"), callback=placed.append)
+    host.memory.on(re.compile(r"(?s).*kx_put /etc/kubernetes/kubelet\.conf 600.*"), callback=written.append)
+    before = sorted(tmp_path.rglob("*"))
+    await host.run(step)
+    assert sorted(tmp_path.rglob("*")) == before
+    host.certificate = (placed[0].stdin or b"").decode()
+    assert fault_of(host.certificate, host.authority.certificate, "n1") == ""
+    assert "PRIVATE KEY" in host.certificate
+    assert "PRIVATE KEY" not in placed[0].script
+    signed = x509.load_pem_x509_certificate(host.certificate.encode())
+    assert [name.value for name in signed.subject] == ["system:nodes", "system:node:n1"]
+    assert list(signed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [
+        ExtendedKeyUsageOID.CLIENT_AUTH
+    ]
+    assert (await step.precheck(host.ctx)).reason == f"kubelet.conf does not point at {OWN}"
+    await host.run(step)
+    assert (len(placed), len(written)) == (1, 2), "a certificate that is good is not replaced"
+    host.conf = sha256_of(kubelet_conf("n1", OWN).encode())
+    assert (await step.precheck(host.ctx)).satisfied
+
+
+async def test_a_control_plane_is_registered_once_the_api_knows_it(host: Host) -> None:
+    ask = re.compile(r"(?s).*kubectl.*get node n1.*")
+    host.memory.on(ask, stdout="", times=1)
+    assert (await NodeRegistered().precheck(host.ctx)).reason == "it has not registered yet"
+    host.memory.on(re.compile(r"(?s).*Successfully registered node.*"), times=1)
+    await host.run(NodeRegistered())
+    host.memory.on(ask, stdout="node/n1\n")
+    assert (await NodeRegistered().precheck(host.ctx)).satisfied
 
 
 async def test_a_token_is_made_over_stdin_and_never_used_by_another_process(host: Host) -> None:

@@ -1,6 +1,6 @@
-"""The client certificate of a control plane's kubelet: signed on the host itself by kubeadm, as nobody else can yet.
+"""The first client certificate of a control plane's kubelet: signed by kubexm, since nobody else may be able to yet.
 
-A kubelet must run before there is an API to ask for a certificate. From then on it renews its own like any other.
+The same in both modes. From then on the kubelet renews its own, like any other's; no copy of the first is kept here.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kubexm.components.kubeadm.layout import CONFIG
-from kubexm.components.kubelet import kubelet_conf, look_at_credentials, read_resources
+from kubexm.components.kubelet.config import kubelet_conf
+from kubexm.components.kubelet.credentials import look_at_credentials, read_resources
 from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF, UNIT
+from kubexm.components.pki import sign_node
 from kubexm.connector.base import shell
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
@@ -19,15 +20,12 @@ from kubexm.step.undo import restore, snapshot
 
 __all__ = ["KubeletCertified"]
 
-# A kubelet that runs with credentials of no use is stopped: it reads them only when it starts.
-_SIGN: Final = f"""umask 077
-kx_dir=$(mktemp -d /run/kubexm.kubeadm.XXXXXX) || exit 1
-trap 'rm -rf -- "$kx_dir"' EXIT
-kubeadm init phase kubeconfig kubelet --config {shell(CONFIG)} --kubeconfig-dir "$kx_dir" >&2 || exit 1
-kx_part() {{ sed -n "s/^ *$1: *//p" "$kx_dir/kubelet.conf" | base64 -d; }}
+# Named and linked as the kubelet itself does it. One that runs with credentials of no use is stopped: it reads them
+# only when it starts.
+_PLACE: Final = f"""( umask 022; mkdir -p -- {shell(CLIENT_CERTIFICATE.parent)} ) || exit 1
+umask 077
 kx_pem={shell(CLIENT_CERTIFICATE.parent)}/kubelet-client-$(date +%Y-%m-%d-%H-%M-%S).pem
-( umask 022; mkdir -p -- {shell(CLIENT_CERTIFICATE.parent)} ) || exit 1
-{{ kx_part client-certificate-data && kx_part client-key-data; }} >"$kx_pem" || exit 1
+cat >"$kx_pem" && [ -s "$kx_pem" ] || exit 1
 if [ "$(systemctl is-active kubelet)" != inactive ]; then systemctl stop kubelet || exit 1; fi
 ln -sfn -- "$kx_pem" {shell(CLIENT_CERTIFICATE)}.new && mv -fT -- {shell(CLIENT_CERTIFICATE)}.new {
     shell(CLIENT_CERTIFICATE)
@@ -41,6 +39,8 @@ class KubeletCertified(Step):
     """The kubelet of a control plane has a client certificate of this cluster, and uses its own API server."""
 
     server: str
+    duration: int
+    """Seconds a new certificate is valid."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Compares kubelet.conf and reads the certificate, in one read."""
@@ -52,9 +52,11 @@ class KubeletCertified(Step):
         return Check(True)
 
     async def run(self, ctx: StepContext) -> None:
-        """Has a certificate signed, unless just kubelet.conf is not as it should be; then writes that."""
+        """Signs a certificate, unless just kubelet.conf is not as it should be; then writes that."""
         if (await look_at_credentials(ctx)).fault:
-            await ctx.host.command.run(_SIGN, long=True, within=120, display="kubeadm init phase kubeconfig kubelet")
+            signed = await sign_node(ctx, self.duration)
+            content = (signed.public + signed.private).encode()
+            await ctx.host.command.run(_PLACE, stdin=content, long=True, display="place the kubelet's certificate")
         await ctx.host.files.write(KUBELET_CONF, self._conf(ctx), mode=0o600, snapshot=snapshot(ctx))
 
     async def rollback(self, ctx: StepContext) -> None:
