@@ -21,7 +21,8 @@ _CARRIERS: Key[Mapping[str, list[str]]] = Key("preflight.carriers", scope=Scope.
 _OURS = ("cni0", "flannel", "kube-ipvs0", "nodelocaldns")
 _ANY = ("0.0.0.0", "::", "*", "")  # noqa: S104 - compared, not bound
 _RESOLVERS = 3
-_PATIENCE = 2
+_IN_TIME, _AT_ALL = 1, 5
+"""Seconds within which a name server says that it knows no such name, and within which names that must resolve do."""
 _ASKED = 16
 """Names one host looks up at most."""
 
@@ -109,9 +110,10 @@ class NamesResolve(HostCheck):
         """Looks at resolv.conf, then asks for a name that does not exist and for those that must, all in one read."""
         found = list(self._servers(ctx))
         names = self._asked(ctx.host.name)
+        asked = [("kubexm-preflight.invalid", _IN_TIME), *((name, _AT_ALL) for name in names)]
         tries = [
-            f"{{ timeout {_PATIENCE} getent ahosts {shell(name)} >/dev/null 2>&1; echo {index} $?; }} &"
-            for index, name in enumerate(("kubexm-preflight.invalid", *names))
+            f"{{ timeout {within} getent ahosts {shell(name)} >/dev/null 2>&1; echo {index} $?; }} &"
+            for index, (name, within) in enumerate(asked)
         ]
         script = "\n".join(["command -v getent >/dev/null || exit 0", *tries, "wait", ":"])
         # Apart from other reads: name servers that do not answer would hold up all of them.
