@@ -96,9 +96,9 @@ async def create_bundle(request: BundleRequest, sources: Sources, cache: FileCac
 def _check(request: BundleRequest) -> None:
     for version in request.kubernetes:
         check_kubernetes_version(version)
-    if strange := set(request.features or ()) - set(catalog.FEATURES):
+    if strange := set(request.features or ()) - set(catalog.features()):
         raise AssetError(
-            f"unknown features: {', '.join(sorted(strange))}", hint=f"There are {', '.join(catalog.FEATURES)}."
+            f"unknown features: {', '.join(sorted(strange))}", hint=f"There are {', '.join(catalog.features())}."
         )
     if request.packed and request.out.exists() and not request.replace:
         raise AssetError(f"{request.out} is there already", hint="Choose another name, or say --replace.")

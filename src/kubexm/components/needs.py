@@ -1,4 +1,7 @@
-"""What hosts need, by what each of them is for: ports, kernel modules, disk space. Pure: from config alone."""
+"""What each host is for, and the words for what it needs; which ports and modules that is: required.py.
+
+Pure: from config alone. Must not know network plugins, which say in these words what they need.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,10 @@ __all__ = [
     "is_etcd",
     "is_node",
     "kubelet_port",
-    "modules",
-    "ports",
     "sysctl",
 ]
 
 API_SERVER, ETCD_CLIENT, ETCD_PEER, KUBELET = "kube-apiserver", "etcd", "etcd peers", "kubelet"
-_LOCAL = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,83 +62,6 @@ def kubelet_port(cluster: Cluster) -> int:
     """Where the kubelets will listen."""
     port = cluster.spec.kubernetes.kubelet.config.get("port")
     return port if isinstance(port, int) else 10250
-
-
-def ports(cluster: Cluster, host: Host) -> tuple[PortUse, ...]:
-    """The ports this host must have free."""
-    spec = cluster.spec
-    found: list[PortUse] = []
-    api = PortUse(
-        port=spec.control_plane_endpoint.port,
-        user=API_SERVER,
-        processes=("kube-apiserver",),
-        setting="controlPlaneEndpoint.port",
-    )
-    if "controlPlane" in host.roles:
-        found += [
-            api,
-            PortUse(port=10257, user="kube-controller-manager", processes=("kube-controller-manager",)),
-            PortUse(port=10259, user="kube-scheduler", processes=("kube-scheduler",)),
-        ]
-    elif spec.control_plane_endpoint.load_balancer == "haproxy" and ("loadbalancer" in host.roles or is_node(host)):
-        address = "" if "loadbalancer" in host.roles else _LOCAL
-        found.append(
-            PortUse(
-                port=api.port, user="the load balancer", processes=("haproxy",), address=address, setting=api.setting
-            )
-        )
-    if is_node(host):
-        found += [
-            PortUse(
-                port=kubelet_port(cluster),
-                user=KUBELET,
-                processes=("kubelet",),
-                setting="`port` under kubernetes.kubelet.config",
-            ),
-            PortUse(port=10248, user="kubelet health", processes=("kubelet",), address=_LOCAL),
-            PortUse(port=10256, user="kube-proxy health", processes=("kube-proxy",)),
-            PortUse(port=10249, user="kube-proxy metrics", processes=("kube-proxy",), address=_LOCAL),
-        ]
-        if spec.network.plugin == "flannel" and spec.network.flannel.backend == "vxlan":
-            flannel = spec.network.flannel
-            found.append(
-                PortUse(port=flannel.port, user="flannel's vxlan", protocol="udp", setting="network.flannel.port")
-            )
-    if is_etcd(cluster, host):
-        etcd = spec.etcd
-        found += [
-            PortUse(port=etcd.client_port, user=ETCD_CLIENT, processes=("etcd",), setting="etcd.clientPort"),
-            PortUse(port=etcd.peer_port, user=ETCD_PEER, processes=("etcd",), setting="etcd.peerPort"),
-            PortUse(
-                port=etcd.metrics_port,
-                user="etcd metrics",
-                processes=("etcd",),
-                address=_LOCAL,
-                setting="etcd.metricsPort",
-            ),
-        ]
-    return tuple(found)
-
-
-def modules(cluster: Cluster, host: Host) -> tuple[str, ...]:
-    """The kernel modules this host must have, built in or loadable, and those the user asks for.
-
-    `a|b` means that either will do.
-    """
-    wanted: list[str] = []
-    if is_node(host):
-        wanted += ["overlay", "br_netfilter", "nf_conntrack"]
-        match cluster.spec.kubernetes.kube_proxy.mode:
-            case "ipvs":
-                wanted += ["ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"]
-            case "nftables":
-                wanted.append("nf_tables")
-            case _:
-                wanted.append("ip_tables|nf_tables")
-        if cluster.spec.network.plugin == "flannel" and cluster.spec.network.flannel.backend == "vxlan":
-            wanted.append("vxlan")
-    wanted += [name.replace("-", "_") for name in cluster.spec.system.modules]
-    return tuple(dict.fromkeys(wanted))
 
 
 def sysctl(cluster: Cluster) -> dict[str, str]:

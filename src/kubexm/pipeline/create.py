@@ -7,7 +7,6 @@ from kubexm.components.binary import BinaryControlPlane
 from kubexm.components.containerd import ContainerRuntime
 from kubexm.components.coredns import CoreDns
 from kubexm.components.etcd import Etcd
-from kubexm.components.flannel import Flannel
 from kubexm.components.haproxy import LoadBalancer
 from kubexm.components.identity import ClusterRecord
 from kubexm.components.images import Images
@@ -15,6 +14,7 @@ from kubexm.components.kube_proxy import KubeProxy
 from kubexm.components.kubeadm import KubeadmControlPlane
 from kubexm.components.kubelet import Kubelet
 from kubexm.components.local_path import LocalPath
+from kubexm.components.networks import PodNetwork
 from kubexm.components.nodes import JoinedNodes, NodeSettings
 from kubexm.components.os import Groundwork, HostPreparation
 from kubexm.components.pki import Pki
@@ -52,7 +52,7 @@ class CreateCluster(Pipeline):
                     KubeadmControlPlane,
                     BinaryControlPlane,
                     ClusterRecord,
-                    Flannel,
+                    PodNetwork,
                     JoinedNodes,
                     KubeProxy,
                     NodeSettings,

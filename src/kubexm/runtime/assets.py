@@ -81,13 +81,13 @@ def features_of(cluster: Cluster) -> tuple[str, ...]:
         "systemdEtcd": spec.etcd.type == "kubexm",
         "stackedEtcd": spec.etcd.type == "kubeadm",
         "haproxy": spec.control_plane_endpoint.load_balancer == "haproxy" and behind_balancer,
-        "flannel": spec.network.plugin == "flannel",
         "localPath": spec.storage.local_path.enabled,
         "helm": any(addon.chart is not None for addon in spec.addons),
         "registry": any(host.has_role("registry") for host in cluster.hosts),
         "verify": True,
+        spec.network.plugin: True,  # a network plugin's feature is called as the plugin
     }
-    return tuple(feature for feature in catalog.FEATURES if used[feature])
+    return tuple(feature for feature in catalog.features() if used.get(feature))
 
 
 def versions_of(cluster: Cluster) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BeforeValidator, Field, StrictInt
 
@@ -13,6 +13,7 @@ from kubexm.apis.v1alpha1.texts import DomainOrEmpty, Text, matching
 
 __all__ = ["ControlPlaneEndpoint", "CoreDns", "Dns", "Flannel", "Network"]
 
+Plugin = Literal["flannel", "none"]
 PLUGINS_TO_COME: Final = ("calico", "cilium")
 BALANCERS_TO_COME: Final = ("kube-vip",)
 
@@ -20,7 +21,7 @@ BALANCERS_TO_COME: Final = ("kube-vip",)
 def _plugin(value: object) -> object:
     if value in PLUGINS_TO_COME:
         raise invalid(
-            f"this kubexm cannot install {value} yet: flannel and none exist",
+            f"this kubexm cannot install {value} yet: {', '.join(get_args(Plugin)[:-1])} and none exist",
             "with `none` you can bring your own network plugin",
         )
     return value
@@ -62,7 +63,7 @@ class Network(Model):
     """The networks of pods and services."""
 
     plugin: Annotated[
-        Literal["flannel", "none"],
+        Plugin,
         BeforeValidator(_plugin),
         fixed("Network plugin. `none`: you bring your own, and nodes are not Ready before it runs."),
     ] = "flannel"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kubexm.assets.catalog.load import KUBERNETES, minors, newest, packages, release
-from kubexm.assets.catalog.model import FEATURES, FileAsset, ImageAsset, Install, Release, WantedPackage
+from kubexm.assets.catalog.load import KUBERNETES, features, minors, newest, packages, release
+from kubexm.assets.catalog.model import FileAsset, ImageAsset, Install, Release, WantedPackage
 
 __all__ = [
-    "FEATURES",
     "KUBERNETES",
     "FileAsset",
     "ImageAsset",
     "Install",
     "Release",
     "WantedPackage",
+    "features",
     "minors",
     "newest",
     "packages",

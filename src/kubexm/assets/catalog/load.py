@@ -10,13 +10,13 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
-from kubexm.assets.catalog.model import FEATURES, FileAsset, ImageAsset, Install, Release, WantedPackage
+from kubexm.assets.catalog.model import FileAsset, ImageAsset, Install, Release, WantedPackage
 from kubexm.assets.layout import check_arch, check_path
 from kubexm.assets.names import check_roles, kubernetes_minor, sorted_roles, version_key
 from kubexm.assets.reference import ImageReference
 from kubexm.errors import AssetError
 
-__all__ = ["KUBERNETES", "minors", "newest", "packages", "release"]
+__all__ = ["KUBERNETES", "features", "minors", "newest", "packages", "release"]
 
 KUBERNETES = "kubernetes"
 """The name the release's own version goes by among the versions."""
@@ -30,6 +30,11 @@ def minors() -> tuple[str, ...]:
 def newest(minor: str) -> str:
     """The newest patch of a minor that was known when the catalog was written."""
     return str(_minor(minor)["newest"])
+
+
+def features() -> tuple[str, ...]:
+    """What a cluster may or may not use. An asset with features is needed if the cluster uses one of them."""
+    return tuple(_components()["features"])
 
 
 def release(kubernetes: str, arch: str, *, versions: Mapping[str, str] | None = None) -> Release:
@@ -146,7 +151,7 @@ def _image(item: dict[str, Any], versions: dict[str, str], arch: str) -> ImageAs
 
 def _features(item: dict[str, Any]) -> tuple[str, ...]:
     found = tuple(item.get("features", ()))
-    if strange := set(found) - set(FEATURES):
+    if strange := set(found) - set(features()):
         raise AssetError(f"the catalog's {item['name']} has unknown features: {', '.join(sorted(strange))}")
     return found
 

@@ -9,21 +9,7 @@ from typing import TypeVar
 
 from kubexm.errors import AssetError
 
-__all__ = ["FEATURES", "FileAsset", "ImageAsset", "Install", "Release", "WantedPackage"]
-
-FEATURES = (
-    "kubeadm",
-    "binary",
-    "systemdEtcd",
-    "stackedEtcd",
-    "haproxy",
-    "flannel",
-    "localPath",
-    "helm",
-    "registry",
-    "verify",
-)
-"""What a cluster may or may not use. An asset with features is needed if the cluster uses one of them."""
+__all__ = ["FileAsset", "ImageAsset", "Install", "Release", "WantedPackage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

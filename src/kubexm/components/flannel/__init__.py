@@ -7,5 +7,6 @@ flannel-ipv6 of nftables. Delete: once no pod runs, remove these files, links an
 """
 
 from kubexm.components.flannel.module import Flannel
+from kubexm.components.flannel.plugin import FLANNEL
 
-__all__ = ["Flannel"]
+__all__ = ["FLANNEL", "Flannel"]

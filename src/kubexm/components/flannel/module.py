@@ -20,10 +20,6 @@ __all__ = ["ApplyFlannel", "Flannel"]
 class ApplyFlannel(Task):
     """Applies flannel's objects."""
 
-    def is_required(self, ctx: TaskContext) -> bool:
-        """Not with another network plugin, or with one of the user's own."""
-        return ctx.cluster.spec.network.plugin == "flannel"
-
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """One node, on one control plane."""
         objects = flannel_objects(

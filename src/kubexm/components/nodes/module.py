@@ -27,16 +27,16 @@ class SettleNodes(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Each host by itself until it has its network, then through the API: the first nodes, and all of them."""
         g, hosts, api = FragmentBuilder("nodes.settle"), nodes(ctx), api_host(ctx)
-        network = ctx.cluster.spec.network.plugin != "none"
+        plugin = ctx.cluster.spec.network.plugin
         first = first_nodes(ctx)
         rest = tuple(host for host in hosts if host not in first)
-        early = g.add("first-network", NodeNetworked(network=network), on=first, needs=NODE_JOINED)
-        ready = NodesReady(nodes=_names(first), network=network)
+        early = g.add("first-network", NodeNetworked(plugin=plugin), on=first, needs=NODE_JOINED)
+        ready = NodesReady(nodes=_names(first), plugin=plugin)
         g.add("first-ready", ready, on=api, after=[early], provides=FIRST_NODES_READY)
-        late = [g.add("network", NodeNetworked(network=network), on=rest, needs=NODE_JOINED)] if rest else []
+        late = [g.add("network", NodeNetworked(plugin=plugin), on=rest, needs=NODE_JOINED)] if rest else []
         settings = NodesSet(nodes=tuple(setting_of(host) for host in hosts))
         settled = g.add("settings", settings, on=api, after=[early, *late])
-        ready = NodesReady(nodes=_names(hosts), network=network)
+        ready = NodesReady(nodes=_names(hosts), plugin=plugin)
         g.add("ready", ready, on=api, after=[settled], provides=CLUSTER_UP)
         return g.build()
 

@@ -15,9 +15,11 @@ from kubexm.components.api import (
     FoundNode,
     Kubectl,
     NodeSetting,
+    Workload,
     find_nodes,
     pod_troubles,
 )
+from kubexm.components.networks import NO_PLUGIN, plugin_named
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
@@ -38,10 +40,10 @@ until for f in {_CONF}/*.conf {_CONF}/*.conflist; do [ -s "$f" ] && break; done;
   sleep 0.2
 done
 """
-_LAST_WORDS: Final = """for f in $(ls -t /var/log/pods/kube-flannel_*/*/*.log 2>/dev/null | head -n 2); do
+_LAST_WORDS: Final = """for f in $(ls -t {logs} 2>/dev/null | head -n 2); do
   echo "$(basename "$(dirname "$f")"): $(tail -n 2 "$f" | cut -c 40-300 | tr '\\n' ' ')"
 done
-journalctl -q --no-pager -o cat -u kubelet -n 500 2>/dev/null | grep -e '^E' | grep -i -e flannel -e image -e network \\
+journalctl -q --no-pager -o cat -u kubelet -n 500 2>/dev/null | grep -e '^E' | grep -i -e {name} -e image -e network \\
   | tail -n 2 | cut -c 1-400
 """
 
@@ -50,13 +52,13 @@ journalctl -q --no-pager -o cat -u kubelet -n 500 2>/dev/null | grep -e '^E' | g
 class NodeNetworked(Step):
     """This node joined, and the network plugin has put its configuration in place, so that pods can start."""
 
-    network: bool = True
-    """False: the user brings the network, and nothing is waited for."""
+    plugin: str
+    """As the file names it. `none`: the user brings the network, and nothing is waited for."""
     patience: float = 300.0
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks for a configuration of a network."""
-        if not self.network or await ctx.host.command.succeeds(_LOOK):
+        if self.plugin == NO_PLUGIN or await ctx.host.command.succeeds(_LOOK):
             return Check(True, values={NODE_UP: True})
         return Check(False, reason=f"there is no network configuration in {_CONF} yet")
 
@@ -67,17 +69,21 @@ class NodeNetworked(Step):
             script, check=False, long=True, within=self.patience + 60, display="wait for the network configuration"
         )
         if not result.ok:
-            last = (await ctx.host.command.read(_LAST_WORDS, check=False, display="look at the last words")).text
+            workloads = _workloads(self.plugin)
+            logs = " ".join(f"/var/log/pods/{one.namespace}_{one.name}-*/*/*.log" for one in workloads)
+            script = _LAST_WORDS.format(logs=logs, name=self.plugin)
+            last = (await ctx.host.command.read(script, check=False, display="look at the last words")).text
+            where = " and ".join(f"`kubectl -n {one} get pods -o wide`" for one in _namespaces(self.plugin))
             raise StepError(
                 f"the network plugin put no configuration into {_CONF} within {self.patience:g} s"
                 + "".join(f"\n  {line}" for line in last.splitlines()),
                 host=ctx.host.name,
-                hint="`kubectl -n kube-flannel get pods -o wide` and `journalctl -u kubelet` on this host tell more",
+                hint=f"{where} and `journalctl -u kubelet` on this host tell more",
             )
 
     def reads(self) -> Resources:
         """The configurations of networks."""
-        return resources(f"file:{_CONF}/*") if self.network else NOTHING
+        return resources(f"file:{_CONF}/*") if self.plugin != NO_PLUGIN else NOTHING
 
     def writes(self) -> Resources:
         """Nothing: it waits."""
@@ -89,7 +95,7 @@ class NodeNetworked(Step):
 
     def describe(self) -> str:
         """The state."""
-        return "node has its network" if self.network else "node joined"
+        return "node has its network" if self.plugin != NO_PLUGIN else "node joined"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +189,8 @@ class NodesReady(Step):
     """Every node that came up is Ready, or at least registered where the user brings the network."""
 
     nodes: tuple[str, ...]
-    network: bool = True
+    plugin: str
+    """As the file names it. `none`: the user brings the network, and without one no node is Ready."""
     patience: float = 300.0
 
     async def precheck(self, ctx: StepContext) -> Check:
@@ -199,7 +206,7 @@ class NodesReady(Step):
         kubectl = Kubectl(ctx.host)
         counted = _counted(ctx, self.nodes)
         names = [name for name in self.nodes if name in counted]
-        if self.network and names:
+        if self.plugin != NO_PLUGIN and names:
             result = await kubectl.read(
                 *(
                     "wait",
@@ -228,12 +235,13 @@ class NodesReady(Step):
         for name in waiting[:_SHOWN]:
             node = found.get(name)
             lines.append(f"{name}: {node.message if node is not None else 'it is not registered'}")
-            lines += await pod_troubles(kubectl, "kube-flannel", "--field-selector", f"spec.nodeName={name}")
+            for namespace in _namespaces(self.plugin):
+                lines += await pod_troubles(kubectl, namespace, "--field-selector", f"spec.nodeName={name}")
         return [*lines, *([f"and {len(waiting) - _SHOWN} more"] if len(waiting) > _SHOWN else [])]
 
     def _waiting(self, ctx: StepContext, found: Mapping[str, FoundNode]) -> list[str]:
         counted = _counted(ctx, self.nodes)
-        ready = {name for name, node in found.items() if node.ready or not self.network}
+        ready = {name for name, node in found.items() if node.ready or self.plugin == NO_PLUGIN}
         return [name for name in self.nodes if name in counted and name not in ready]
 
     def reads(self) -> Resources:
@@ -247,6 +255,16 @@ class NodesReady(Step):
     def describe(self) -> str:
         """The state."""
         return f"{len(self.nodes)} node{'s' if len(self.nodes) != 1 else ''} Ready"
+
+
+def _workloads(plugin: str) -> tuple[Workload, ...]:
+    known = plugin_named(plugin)
+    return () if known is None else known.workloads
+
+
+def _namespaces(plugin: str) -> tuple[str, ...]:
+    """Where the plugin's pods are."""
+    return tuple(dict.fromkeys(workload.namespace for workload in _workloads(plugin)))
 
 
 def _counted(ctx: StepContext, names: Iterable[str]) -> set[str]:

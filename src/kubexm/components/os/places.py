@@ -10,6 +10,7 @@ from typing import Final
 
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components import needs
+from kubexm.components.networks import plugins_possible
 from kubexm.connector import Host
 from kubexm.runner.directories import NEVER
 
@@ -27,7 +28,6 @@ _NODE: Final = (
     "/opt/nri",
     "/run/cdi",
     "/run/containerd",
-    "/run/flannel",
     "/run/kubernetes",
     "/run/netns",
     "/run/nri",
@@ -76,6 +76,7 @@ def directories(cluster: Cluster, host: Host) -> tuple[str, ...]:
     spec = cluster.spec
     if needs.is_node(host):
         found += [*_NODE, spec.kubernetes.container_runtime.data_dir]
+        found += [path for plugin in plugins_possible(cluster) for path in plugin.directories]
         if spec.storage.local_path.enabled:
             found.append(spec.storage.local_path.path)
     if needs.is_etcd(cluster, host):

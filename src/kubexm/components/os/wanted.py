@@ -6,7 +6,7 @@ import ipaddress
 from typing import Final
 
 from kubexm.apis.v1alpha1 import Cluster
-from kubexm.components import needs, topology
+from kubexm.components import needs, required, topology
 from kubexm.connector import Host
 from kubexm.errors import PlanError
 from kubexm.runner import Opening
@@ -55,7 +55,7 @@ def kernel_parameters(cluster: Cluster, host: Host) -> dict[str, str]:
 
 def modules(cluster: Cluster, host: Host) -> tuple[str, ...]:
     """The kernel modules to load; where either of two will do, the one that is needed is loaded by who needs it."""
-    return tuple(name for name in needs.modules(cluster, host) if "|" not in name)
+    return tuple(name for name in required.modules(cluster, host) if "|" not in name)
 
 
 def hosts_entries(ctx: TaskContext) -> dict[str, tuple[str, ...]]:
@@ -76,7 +76,7 @@ def openings(cluster: Cluster, host: Host, hosts_networks: tuple[str, ...]) -> t
     """What a firewall on this host must let in: what users need from everywhere, the rest from hosts of the cluster."""
     node_ports = cluster.spec.kubernetes.service_node_ports
     found: list[Opening] = []
-    for use in needs.ports(cluster, host):
+    for use in required.ports(cluster, host):
         if use.address:  # on 127.0.0.1 only
             continue
         entrance = use.port == cluster.spec.control_plane_endpoint.port

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kubexm.cache import Key, Scope
 from kubexm.components.needs import KUBELET, PortUse
+from kubexm.components.networks import PLUGINS
 from kubexm.components.preflight.check import Finding, HostCheck, Share, few, share_of
 from kubexm.components.preflight.identity import known, worked_out
 from kubexm.connector.base import shell
@@ -18,7 +19,7 @@ from kubexm.step import Resources, resources
 __all__ = ["AddressesOwn", "NamesResolve", "NetworksApart", "PortsFree"]
 
 _CARRIERS: Key[Mapping[str, list[str]]] = Key("preflight.carriers", scope=Scope.STEP)
-_OURS = ("cni0", "flannel", "kube-ipvs0", "nodelocaldns")
+_OURS = ("kube-ipvs0", "nodelocaldns", *(name for plugin in PLUGINS for name in plugin.interfaces))
 _ANY = ("0.0.0.0", "::", "*", "")  # noqa: S104 - compared, not bound
 _RESOLVERS = 3
 _IN_TIME, _AT_ALL = 1, 5

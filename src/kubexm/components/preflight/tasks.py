@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from kubexm.components import needs
+from kubexm.components import needs, required
 from kubexm.components.preflight.access import HostReached, PathsWritable, RootAllowed, ToolsPresent
 from kubexm.components.preflight.capacity import CpuEnough, DiskEnough, MemoryEnough
 from kubexm.components.preflight.check import shared
@@ -106,7 +106,7 @@ class OperatingSystem(CheckTask):
                 needs_v2=kubernetes.version.minor >= _CGROUP_V2_FROM and not accepts_v1,
             ),
             "modules": ModulesAvailable(
-                wanted=shared({host.name: needs.modules(ctx.cluster, host) for host in ctx.hosts()})
+                wanted=shared({host.name: required.modules(ctx.cluster, host) for host in ctx.hosts()})
             ),
         }
 
@@ -168,7 +168,7 @@ class Settings(CheckTask):
 
     def _modules(self, ctx: TaskContext, nodes: list[Host]) -> tuple[str, ...]:
         """What all nodes need, by one name each: where either of two will do, nothing has to be loaded."""
-        wanted = (name for host in nodes for name in needs.modules(ctx.cluster, host))
+        wanted = (name for host in nodes for name in required.modules(ctx.cluster, host))
         return tuple(dict.fromkeys(name for name in wanted if "|" not in name))
 
     def _time_can_be_mended(self, ctx: TaskContext, host: Host) -> bool:
@@ -215,7 +215,7 @@ class NetworkAround(CheckTask):
             "cidr": NetworksApart(networks=tuple(networks)),
             "dns": NamesResolve(own_upstream=bool(spec.dns.coredns.upstream), names=names),
             "ports": PortsFree(
-                uses=shared({host.name: needs.ports(ctx.cluster, host) for host in ctx.hosts()}),
+                uses=shared({host.name: required.ports(ctx.cluster, host) for host in ctx.hosts()}),
                 cluster=ctx.cluster.name,
                 node_ports=(ports.first, ports.last),
             ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kubexm.components.networks import PLUGINS
 from kubexm.components.preflight.check import Finding, HostCheck, Share, few, share_of
 from kubexm.connector.base import shell
 from kubexm.runtime import StepContext
@@ -19,8 +20,8 @@ _PATHS = ("/etc/kubernetes", "/var/lib/etcd", "/var/lib/kubelet", "/etc/cni/net.
           "/var/lib/k0s", "/var/snap/microk8s")  # fmt: skip
 _UNITS = ("kubelet", "etcd", "kube-apiserver", "k3s", "k3s-agent", "rke2-server", "rke2-agent", "k0scontroller",
           "k0sworker", "snap.microk8s.daemon-kubelite")  # fmt: skip
-_INTERFACES = ("cni0", "flannel.", "flannel-", "kube-ipvs0", "cali", "vxlan.calico", "cilium_", "weave", "kube-bridge",
-               "nodelocaldns", "antrea-gw")  # fmt: skip
+_FOREIGN = ("kube-ipvs0", "cali", "vxlan.calico", "cilium_", "weave", "kube-bridge", "nodelocaldns", "antrea-gw")
+_INTERFACES = (*_FOREIGN, *(name for plugin in PLUGINS for name in plugin.interfaces))
 _RUNTIMES = {
     "containerd": ("containerd.service", "/run/containerd/containerd.sock"),
     "Docker": ("docker.service", "/run/docker.sock"),

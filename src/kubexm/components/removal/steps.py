@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
+from kubexm.components.networks import PLUGINS
 from kubexm.connector.base import shell
 from kubexm.runner import STATE
 from kubexm.runtime import StepContext
@@ -19,6 +20,7 @@ _FILTERS = _ORIGINALS / "network" / "filters"
 _BORROWED = PurePosixPath("/run/kubexm/nft")
 _RUNTIME_UNIT = "containerd.service"
 _POLITE, _SHORT = 10, 1
+_TABLES = ("ip/kube-proxy", "ip6/kube-proxy", "inet/cni_hostport", "inet/cni_plugins_masquerade")
 _LEASE = ("lease", "lease.lock", "lease.new")
 # What a killed kubexm had sent half lies beside where it was to go; found before the mark goes.
 _HALF_SENT = """for d in /usr/local /opt /etc; do
@@ -115,7 +117,7 @@ class NetworkCleared(Step):
         if self.networks:
             calls.append(f"kx_routes {shell(*self.networks)}")
         lines = "\n".join(f"{call} || exit 1" for call in calls)
-        head = f"kx_known={shell(_FILTERS / 'content')} kx_borrowed={shell(_BORROWED)}\n"
+        head = f"kx_known={shell(_FILTERS / 'content')} kx_borrowed={shell(_BORROWED)}\n{cluster_names()}"
         text = f"{head}{script('network')}{lines}\nrm -rf -- {shell(_BORROWED)}"
         told = await ctx.host.command.run(text, within=300, long=True, display="clear the network")
         for line in told.text.split("\n"):
@@ -134,6 +136,13 @@ class NetworkCleared(Step):
     def describe(self) -> str:
         """The state."""
         return "no rules, interfaces and routes of the cluster"
+
+
+def cluster_names() -> str:
+    """What the cluster's chains and tables are called, whichever plugin it had: users may have brought one of these."""
+    chains = ("KUBE", "CNI", *(name for plugin in PLUGINS for name in plugin.chains))
+    tables = (*_TABLES, *(name for plugin in PLUGINS for name in plugin.tables))
+    return f"kx_names={shell('(' + '|'.join(chains) + ')-[^ ]*')} kx_ours={shell(' ' + ' '.join(tables) + ' ')}\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

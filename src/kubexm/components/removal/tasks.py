@@ -7,6 +7,7 @@ from typing import Final
 
 from kubexm.components import needs
 from kubexm.components.assets import image
+from kubexm.components.networks import plugin_of, plugins_possible
 from kubexm.components.removal.guard import HostNotAnothers
 from kubexm.components.removal.local import WorkDirectoryCleared
 from kubexm.components.removal.restoring import HostRestored
@@ -87,7 +88,8 @@ class ReleaseHosts(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """A chain on each host: what runs, what it left in the kernel, on disk, and how the host was."""
         g, hosts, wishes = FragmentBuilder("removal.host"), ctx.hosts(), self.wishes
-        tools = tuple(image(ctx, name) for name in ("kube-proxy", "flannel"))
+        borrowed = [name for plugin in plugins_possible(ctx.cluster) for name in plugin.nft_images]
+        tools = tuple(image(ctx, name) for name in ("kube-proxy", *borrowed))
         gone = WorkloadsGone(keep_runtime=wishes.runtime, keep_data=wishes.data, tools=tools)
         stopped = g.add("workloads", gone, on=hosts)
         network = g.add("network", self._network(ctx), on=hosts, after_same_host=[stopped])
@@ -100,14 +102,11 @@ class ReleaseHosts(Task):
         return g.build()
 
     def _network(self, ctx: TaskContext) -> NetworkCleared:
-        network = ctx.cluster.spec.network
-        if network.plugin != "flannel":
+        plugin = plugin_of(ctx.cluster)
+        if plugin is None:
             return NetworkCleared()
-        vni = network.flannel.vni
-        return NetworkCleared(
-            links=("cni0", f"flannel.{vni}", f"flannel-v6.{vni}"),
-            networks=tuple(str(one) for one in network.pod_cidr),
-        )
+        networks = tuple(str(one) for one in ctx.cluster.spec.network.pod_cidr)
+        return NetworkCleared(links=plugin.links(ctx.cluster), networks=networks)
 
     def _directories(self, ctx: TaskContext) -> DirectoriesCleared:
         spec, keep, why = ctx.cluster.spec, [], []

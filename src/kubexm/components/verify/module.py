@@ -10,6 +10,7 @@ from kubexm.components.api import RolledOut, Workload, api_host
 from kubexm.components.assets import image
 from kubexm.components.control_plane import health_ports
 from kubexm.components.health import ProgramAnswers
+from kubexm.components.networks import NO_PLUGIN, plugin_of
 from kubexm.components.topology import LOCALHOST, control_planes, etcd_members, nodes, server_url
 from kubexm.components.verify.probe import ClusterProbed
 from kubexm.components.verify.state import (
@@ -38,7 +39,7 @@ class LookAtCluster(Task):
         """Nodes that wait for none of each other."""
         g, spec, host = FragmentBuilder("verify.state"), ctx.cluster.spec, api_host(ctx)
         patience = self._patience
-        networked = spec.network.plugin != "none" or self._alone
+        networked = spec.network.plugin != NO_PLUGIN or self._alone
         here = g.add("hosts", HostHere(), on=nodes(ctx))
         # In `create` the files of administrators were just compared; `verify` itself asks with them on every host.
         port = 0 if self._alone else spec.control_plane_endpoint.port
@@ -74,7 +75,7 @@ class TryCluster(Task):
 
     def is_required(self, ctx: TaskContext) -> bool:
         """Not where the user is still to bring the network."""
-        return ctx.cluster.spec.network.plugin != "none" or self._alone
+        return ctx.cluster.spec.network.plugin != NO_PLUGIN or self._alone
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """One node, which takes away what it brings."""
@@ -90,6 +91,7 @@ class TryCluster(Task):
             taints=tuple(dict.fromkeys(taint for host in nodes(ctx) for taint in host.taints)),
             storage_class="local-path" if spec.storage.local_path.enabled else "",
             settings="" if self._alone else digest(ctx.cluster),
+            traffic=_traffic(ctx.cluster),
             patience=self._patience,
         )
         g.add("workloads", step, on=api_host(ctx), after=[here])
@@ -120,10 +122,16 @@ def _static_pods(ctx: TaskContext) -> tuple[str, ...]:
     return tuple(f"{program}-{host.name}" for host in control_planes(ctx) for program in programs)
 
 
+def _traffic(cluster: Cluster) -> tuple[str, ...]:
+    """The ports packets between pods take from node to node, as users know them."""
+    plugin = plugin_of(cluster)
+    uses = () if plugin is None else plugin.ports(cluster)
+    return tuple(f"{use.user}: {use.protocol.upper()} {use.port}" for use in uses)
+
+
 def _workloads(cluster: Cluster, *, networked: bool) -> tuple[Workload, ...]:
-    spec, found = cluster.spec, []
-    if spec.network.plugin == "flannel":
-        found.append(Workload("DaemonSet", "kube-flannel", "kube-flannel-ds"))
+    spec, plugin = cluster.spec, plugin_of(cluster)
+    found = [] if plugin is None else [*plugin.workloads]
     if spec.kubernetes.type == "kubeadm":
         found.append(Workload("DaemonSet", "kube-system", "kube-proxy"))
     if networked:

@@ -53,6 +53,8 @@ class ClusterProbed(Step):
     """To be used; empty: the default one, if the cluster has any."""
     settings: str = ""
     """Digest of the settings that are proven; empty: it is proven each time."""
+    traffic: tuple[str, ...] = ()
+    """The ports packets between pods take from node to node, in words."""
     patience: float = 120.0
 
     async def precheck(self, ctx: StepContext) -> Check:
@@ -114,7 +116,7 @@ class ClusterProbed(Step):
                 return
             if time.monotonic() + wait > until:
                 rest = [f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
-                raise StepError("\n  ".join((*faults[:_SHOWN], *rest)), host=ctx.host.name, hint=_hint(faults))
+                raise StepError("\n  ".join((*faults[:_SHOWN], *rest)), host=ctx.host.name, hint=self._hint(faults))
             await asyncio.sleep(wait)
             wait = min(wait * 2, 3.0)
 
@@ -197,6 +199,16 @@ class ClusterProbed(Step):
         """Nothing that could be read ahead: whether this run changes something is known when all else is done."""
         return NOTHING
 
+    def _hint(self, faults: list[str]) -> str:
+        if any("cannot reach" in fault for fault in faults):
+            asked = f"is the port of the network plugin ({', '.join(self.traffic)}) open?"
+            asked = asked if self.traffic else "does something between them drop addresses of pods?"
+            return f"packets between these nodes are lost: {asked}"
+        if any("looked up" in fault for fault in faults):
+            return "`kubectl -n kube-system logs -l k8s-app=kube-dns`; do services work on that node (kube-proxy)?"
+        logs = "`kubectl -n kube-system logs -l k8s-app=kube-proxy`, `journalctl -u kube-proxy`"
+        return f"does kube-proxy run there? {logs}"
+
     def writes(self) -> Resources:
         """Its own namespace and note."""
         return resources("api:verify")
@@ -218,11 +230,3 @@ async def _all(*parts: Coroutine[Any, Any, None]) -> None:
                 group.create_task(part)
     except BaseExceptionGroup as group_error:
         raise group_error.exceptions[0] from None
-
-
-def _hint(faults: list[str]) -> str:
-    if any("cannot reach" in fault for fault in faults):
-        return "packets between these nodes are lost: is the port of the network plugin (flannel: UDP 8472) open?"
-    if any("looked up" in fault for fault in faults):
-        return "`kubectl -n kube-system logs -l k8s-app=kube-dns`; do services work on that node (kube-proxy)?"
-    return "does kube-proxy run there? `kubectl -n kube-system logs -l k8s-app=kube-proxy`, `journalctl -u kube-proxy`"

@@ -164,8 +164,3 @@ def test_it_is_applied_the_moment_the_api_answers(tmp_path: Path) -> None:
 def test_a_control_plane_that_was_brought_up_before_is_asked(tmp_path: Path) -> None:
     context = context_of(cluster(), tmp_path, {"cp2": {"marker": marked("etcd", "controlPlane")}})
     assert api_graph(context, Flannel).nodes["flannel.apply.manifests"].hosts == ("cp2",)
-
-
-def test_users_who_bring_their_own_network_get_none(tmp_path: Path) -> None:
-    graph = api_graph(context_of(cluster("network: {plugin: none}"), tmp_path), Flannel)
-    assert not [node for node in graph.nodes if node.startswith("flannel")]

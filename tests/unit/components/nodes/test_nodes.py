@@ -148,16 +148,16 @@ async def test_hosts_that_were_lost_do_not_count(tmp_path: Path) -> None:
     ctx = nodes.context(tmp_path, "n1")
     lost = NodeSetting("lost")
     assert (await NodesSet(nodes=(WANTED, lost)).precheck(ctx)).satisfied
-    assert (await NodesReady(nodes=("n1", "lost")).precheck(ctx)).satisfied
+    assert (await NodesReady(nodes=("n1", "lost"), plugin="flannel").precheck(ctx)).satisfied
 
 
 async def test_read_ahead_of_its_turn_only_a_cluster_where_all_are_well_satisfies(tmp_path: Path) -> None:
     nodes = Nodes(row("n1", labels=dict(WANTED.labels), taints=[_taint("gpu", "true")], note=WANTED.note))
     early = nodes.context(tmp_path)
     assert not (await NodesSet(nodes=(WANTED, NodeSetting("late"))).precheck(early)).satisfied
-    assert not (await NodesReady(nodes=("n1", "late")).precheck(early)).satisfied
-    assert (await NodesReady(nodes=("n1",)).precheck(early)).satisfied
-    assert not NodesReady(nodes=("n1",)).gathers(), "or it would not be read ahead"
+    assert not (await NodesReady(nodes=("n1", "late"), plugin="flannel").precheck(early)).satisfied
+    assert (await NodesReady(nodes=("n1",), plugin="flannel").precheck(early)).satisfied
+    assert not NodesReady(nodes=("n1",), plugin="flannel").gathers(), "or it would not be read ahead"
 
 
 async def test_what_precheck_found_is_not_asked_for_again_but_by_a_second_try(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_a_node_that_does_not_register_is_named(tmp_path: Path) -> None:
 async def test_waiting_for_nodes_watches_and_does_not_ask_again_and_again(tmp_path: Path) -> None:
     nodes = Nodes(row("n1", ready=False))
     ctx = nodes.context(tmp_path, "n1")
-    step = NodesReady(nodes=("n1",), patience=30)
+    step = NodesReady(nodes=("n1",), plugin="flannel", patience=30)
     assert (await step.precheck(ctx)).reason == "not Ready yet: n1"
     nodes.api.other = _becomes_ready(nodes)
     await changed(ctx, step)
@@ -194,24 +194,24 @@ async def test_waiting_for_nodes_watches_and_does_not_ask_again_and_again(tmp_pa
 async def test_a_node_that_stays_not_ready_says_why(tmp_path: Path) -> None:
     nodes = Nodes(row("n1", ready=False))
     with pytest.raises(StepError, match="n1: cni plugin not initialized"):
-        await changed(nodes.context(tmp_path, "n1"), NodesReady(nodes=("n1",), patience=0.1))
+        await changed(nodes.context(tmp_path, "n1"), NodesReady(nodes=("n1",), plugin="flannel", patience=0.1))
 
 
 async def test_with_no_network_of_ours_nodes_need_not_be_ready(tmp_path: Path) -> None:
     ctx = Nodes(row("n1", ready=False)).context(tmp_path, "n1")
-    assert (await NodesReady(nodes=("n1",), network=False).precheck(ctx)).satisfied
+    assert (await NodesReady(nodes=("n1",), plugin="none").precheck(ctx)).satisfied
 
 
 async def test_a_host_has_its_network_once_a_configuration_is_there(tmp_path: Path) -> None:
     connector = MemoryConnector("n1").on(re.compile(r"(?s).*exit 44\n"), exit_code=44, times=1)
     context = memory_context(tmp_path, {"n1": connector})
     ctx = context.step_context("nodes.settle.network", UnitConnector(connector, Transcript), "run-1")
-    assert not (await NodeNetworked().precheck(ctx)).satisfied
+    assert not (await NodeNetworked(plugin="flannel").precheck(ctx)).satisfied
     connector.on(re.compile(r"(?s).*exit 44\n"))
-    check = await NodeNetworked().precheck(ctx)
+    check = await NodeNetworked(plugin="flannel").precheck(ctx)
     assert check.satisfied
     assert check.values == {NODE_UP: True}
-    assert (await NodeNetworked(network=False).precheck(ctx)).satisfied
+    assert (await NodeNetworked(plugin="none").precheck(ctx)).satisfied
 
 
 async def test_a_host_without_network_tells_the_last_words_of_the_plugin(tmp_path: Path) -> None:
@@ -219,8 +219,10 @@ async def test_a_host_without_network_tells_the_last_words_of_the_plugin(tmp_pat
     connector.on(re.compile(r"(?s).*journalctl.*"), stdout="install-cni: cannot pull the image\n")
     context = memory_context(tmp_path, {"n1": connector})
     ctx = context.step_context("nodes.settle.network", UnitConnector(connector, Transcript), "run-1")
-    with pytest.raises(StepError, match="cannot pull the image"):
-        await NodeNetworked(patience=1).run(ctx)
+    with pytest.raises(StepError, match="cannot pull the image") as caught:
+        await NodeNetworked(plugin="flannel", patience=1).run(ctx)
+    assert caught.value.hint.startswith("`kubectl -n kube-flannel get pods -o wide` and ")
+    assert "/var/log/pods/kube-flannel_kube-flannel-ds-*/*/*.log" in connector.scripts[-1]
 
 
 def test_each_host_waits_for_itself_and_the_cluster_for_all(tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_each_host_waits_for_itself_and_the_cluster_for_all(tmp_path: Path) -> N
     assert settings.after == ("nodes.settle.first-network", "nodes.settle.network")
     assert ready.provides == (CLUSTER_UP,)
     assert isinstance(ready.step, NodesReady)
-    assert ready.step.network
+    assert ready.step.plugin == "flannel"
 
 
 def test_dns_waits_for_as_many_nodes_as_it_has_pods_and_for_no_slow_worker(tmp_path: Path) -> None:
@@ -253,10 +255,10 @@ def test_a_single_node_is_the_first_and_the_last(tmp_path: Path) -> None:
 
 def test_with_a_network_of_the_users_own_nothing_is_waited_for(tmp_path: Path) -> None:
     graph = api_graph(context_of(cluster("network: {plugin: none}"), tmp_path), NodeSettings)
-    assert graph.nodes["nodes.settle.network"].step == NodeNetworked(network=False)
+    assert graph.nodes["nodes.settle.network"].step == NodeNetworked(plugin="none")
     ready = graph.nodes["nodes.settle.ready"].step
     assert isinstance(ready, NodesReady)
-    assert not ready.network
+    assert ready.plugin == "none"
 
 
 def _taint(key: str, value: str = "") -> dict[str, str]:

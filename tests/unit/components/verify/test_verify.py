@@ -253,8 +253,8 @@ async def test_after_a_failure_nothing_stays_and_nothing_counts_as_proven(tmp_pa
     one = Cluster()
     one.broken = True
     with pytest.raises(StepError, match="a pod on a cannot reach a pod on b: i/o timeout") as caught:
-        await changed(one.context(tmp_path), probed())
-    assert "UDP 8472" in caught.value.hint
+        await changed(one.context(tmp_path), probed(traffic=("flannel's vxlan: UDP 8472",)))
+    assert "(flannel's vxlan: UDP 8472)" in caught.value.hint
     assert one.deleted == [f"-l {LABEL}"]
     assert one.record == {}
 

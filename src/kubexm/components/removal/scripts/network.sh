@@ -1,8 +1,7 @@
 # What a cluster leaves in the kernel's network: rules, sets, interfaces, routes.
 # The caller sets kx_known, a file that lists what was there before: `chain NAME`, `table FAMILY NAME`, `set NAME`; and
-# kx_borrowed, a directory with an nft of the cluster's, where the host has none.
-
-kx_names='(KUBE|FLANNEL|CNI)-[^ ]*'
+# kx_borrowed, a directory with an nft of the cluster's, where the host has none; and of the cluster's own, kx_names, a
+# pattern of names of chains, and kx_ours, tables of nftables as ` FAMILY/NAME FAMILY/NAME `.
 
 kx_was() { grep -qxF -e "$1" -- "$kx_known" 2>/dev/null; }
 
@@ -39,9 +38,11 @@ kx_tables() {
   if ! kx_has_nft; then return 0; fi
   kx_nft list tables 2>/dev/null | while read -r t_word t_family t_name; do
     if [ "$t_word" != table ] || kx_was "table $t_family $t_name"; then continue; fi
+    case $kx_ours in *" $t_family/$t_name "*)
+      kx_nft delete table "$t_family" "$t_name" || exit 1
+      continue ;;
+    esac
     case $t_family/$t_name in
-      ip/kube-proxy|ip6/kube-proxy|ip/flannel-ipv4|ip6/flannel-ipv6|inet/cni_hostport|inet/cni_plugins_masquerade)
-        kx_nft delete table "$t_family" "$t_name" || exit 1 ;;
       ip/filter|ip/nat|ip/mangle|ip/raw|ip/security|ip6/filter|ip6/nat|ip6/mangle|ip6/raw|ip6/security)
         if ! kx_nft list table "$t_family" "$t_name" | grep -qvE '^table |^	chain |^		type .* policy accept;|^	?\}|^$'; then
           kx_nft delete table "$t_family" "$t_name" || exit 1
