@@ -111,6 +111,10 @@ def controller_manager(cluster: Cluster) -> Arguments:
     }
     added = {
         "cluster-signing-duration": f"{int(spec.certs.duration.total_seconds())}s",
+        # Each controller fetches a token of its own first: with the 20 requests a second it allows itself, a new leader
+        # stands still for five seconds before the last of them has begun.
+        "kube-api-burst": "200",
+        "kube-api-qps": "100",
         "profiling": "false",
         **_node_masks(cluster),
         **_TLS,
