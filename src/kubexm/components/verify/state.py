@@ -117,11 +117,11 @@ class NodesHealthy(Seen):
         here = ctx.values(HERE) if self.lost_allowed else {}
         counted = [name for name in self.nodes if name in here or not here]
         missing = [f"{name} is not registered" for name in counted if name not in found]
-        unready = [
-            f"{name} is not Ready: {found[name].message}"
-            for name in counted
-            if name in found and not found[name].ready and self.network
-        ]
+        waiting = [name for name in counted if name in found and not found[name].ready]
+        if waiting and not missing and not self.network:
+            names = ", ".join(waiting[:_SHOWN]) + (" and others" if waiting[_SHOWN:] else "")
+            ctx.warn(f"left to you: a network plugin; {names} cannot be Ready without, `kubexm verify` proves the rest")
+        unready = [f"{name} is not Ready: {found[name].message}" for name in waiting if self.network]
         return _few([*missing, *unready])
 
     def hint(self, ctx: StepContext) -> str:

@@ -335,6 +335,23 @@ async def test_in_create_an_api_server_that_says_it_is_ready_takes_no_kubectl(tm
     assert alone == ApiServerReady(patience=30.0), "whoever asks for proof hears it as the administrator"
 
 
+async def test_who_brings_the_network_is_told_what_is_left(tmp_path: Path) -> None:
+    api = KubeApi()
+    rows = ["a\tu1\tFalse\t{}\t[]\t\tcni plugin not initialized", "b\tu2\tTrue\t{}\t[]\t\t"]
+    api.other = lambda words, command: "\n".join(rows)
+    ctx = api.context(tmp_path)
+    assert (await NodesHealthy(nodes=("a", "b"), network=False).precheck(ctx)).satisfied
+    [told] = ctx.warnings
+    assert "a network plugin; a cannot be Ready without" in told
+    assert (await NodesHealthy(nodes=("a", "b")).precheck(api.context(tmp_path))).reason == (
+        "a is not Ready: cni plugin not initialized"
+    )
+    rows[0] = rows[0].replace("False", "True")
+    ctx = api.context(tmp_path)
+    assert (await NodesHealthy(nodes=("a", "b"), network=False).precheck(ctx)).satisfied
+    assert ctx.warnings == []
+
+
 @pytest.mark.parametrize(
     ("pod", "asked", "log"),
     [
