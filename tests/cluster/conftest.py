@@ -1,7 +1,7 @@
 """Hosts for the tests in this folder: real ones, made by the lab on this machine.
 
-`lab` is one lab for the whole session; `make_lab` makes more of them, of any shape. All are gone when the session ends,
-and those that a killed session left are taken down by the next one.
+`lab` is one lab for the whole session; `make_lab` makes more of them, of any shape, `fresh_lab` such that go with the
+test. All are gone when the session ends, and those that a killed session left are taken down by the next one.
 """
 
 from __future__ import annotations
@@ -60,3 +60,17 @@ def lab(make_lab: MakeLab) -> Lab:
     `lab.cluster_file` is the cluster file.
     """
     return make_lab(hosts=int(os.environ.get("KUBEXM_TEST_HOSTS", "5")))
+
+
+@pytest.fixture
+def fresh_lab(make_lab: MakeLab) -> Iterator[MakeLab]:
+    """Makes labs that are gone after the test: a cluster nobody looks at still takes its share of the machine."""
+    made: list[Lab] = []
+
+    def make(**shape: object) -> Lab:
+        made.append(make_lab(**shape))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        lab.down()

@@ -68,7 +68,7 @@ class Snapshot:
 
 
 def allowed_to_differ() -> dict[str, tuple[str, ...]]:
-    """The written list: patterns by section, from the table in docs/delete.md."""
+    """The written list: patterns by section, from the table in docs/delete.md; one with a `!` takes names out again."""
     rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", _PAGE.read_text(), re.MULTILINE)
     found: dict[str, list[str]] = {}
     for section, pattern in rows:
@@ -108,7 +108,8 @@ def take(lab: Lab, host: str) -> Snapshot:
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    found = [pattern for pattern in patterns if fnmatchcase(name, pattern.removeprefix("!"))]
+    return bool(found) and not any(pattern.startswith("!") for pattern in found)
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kubexm.lab import Lab
-from tests.cluster.commands import Outcome, create, killed, kubexm, started_kubexm
+from tests.cluster.commands import Outcome, create, edit, killed, kubexm, started_kubexm
+from tests.cluster.conftest import MakeLab
 from tests.cluster.host_snapshot import Snapshot, allowed_to_differ, take
 from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
@@ -59,6 +61,7 @@ def test_hosts_are_as_before(single: Lab) -> None:
     differs = before["n1"].differences(take(single, "n1"), allowed_to_differ())
     for section in CHANGED:
         assert any(line.startswith(f"{section} ") for line in differs), f"a cluster that changes no {section}?"
+    assert any(line.startswith("file /var/log/pods") for line in differs), "logs of a cluster are not the system's"
     done = delete(single)
     assert (done.exit_code, done.errors, done.warnings) == (0, {}, {}), done.stderr
     assert done.states["removal.host.workloads", "n1"] == "succeeded", "what runs is stopped before all else"
@@ -67,6 +70,29 @@ def test_hosts_are_as_before(single: Lab) -> None:
 
     again = delete(single)
     assert (again.exit_code, again.result["changed"]) == (0, False)
+
+
+@LONG
+@pytest.mark.parametrize(
+    ("hosts", "spec"),
+    [
+        (1, {"kubernetes": {"type": "kubexm"}}),
+        (1, {"etcd": {"type": "kubeadm"}}),
+        (4, {"roleGroups": {"etcd": ["n1"], "controlPlane": ["n2"], "worker": ["n3"], "loadbalancer": ["n4"]}}),
+    ],
+    ids=["binary", "kubeadm-stacked", "each-on-its-own"],
+)
+def test_hosts_are_as_before_in_every_mode(fresh_lab: MakeLab, hosts: int, spec: dict[str, Any]) -> None:
+    lab = fresh_lab(hosts=hosts)
+    edit(lab.cluster_file, **spec)
+    before = snapshots(lab)
+    create(lab)
+    for name, host in before.items():
+        assert host.differences(take(lab, name), allowed_to_differ()), f"a cluster that changes nothing on {name}?"
+    done = delete(lab)
+    assert (done.exit_code, done.errors, done.warnings) == (0, {}, {}), done.stderr
+    assert_as_before(before, lab)
+    assert work_files(lab) == []
 
 
 @LONG

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -89,6 +90,24 @@ def test_a_stacked_etcd_is_formed_changed_and_loses_data_of_a_member(trio: Lab) 
 
     assert kubectl(lab, "get", "configmap", "kept", "-o", "jsonpath={.data.word}") == "still-here"
     assert create(lab).result["changed"] is False
+
+    # The one that is left of three is up and has no quorum: each is named, by its own host.
+    assert kubexm(lab.cluster_file, "verify", "--no-probe").exit_code == 0
+    manifest, gone = "/etc/kubernetes/manifests/etcd.yaml", "[ -z \"$(crictl ps --name '^etcd$' -q)\" ]"
+    for host in ("n2", "n3"):
+        sh(lab, f"mv {manifest} /root/etcd.yaml; for i in $(seq 60); do if {gone}; then exit; fi; sleep 1; done", host)
+    done = kubexm(lab.cluster_file, "verify", "--no-probe")
+    for host in ("n2", "n3"):
+        sh(lab, f"mv /root/etcd.yaml {manifest}", host)
+    assert done.exit_code == 1
+    for host in ("n1", "n2", "n3"):
+        error = done.errors["verify.state.etcd", host]
+        assert f"etcd on {host} has no quorum or does not answer" in error["message"]
+        assert "crictl logs" in error["hint"]
+    until = time.monotonic() + 300
+    while kubexm(lab.cluster_file, "verify", "--no-probe").exit_code and time.monotonic() < until:
+        time.sleep(5)
+    assert kubexm(lab.cluster_file, "verify").exit_code == 0
 
 
 def test_a_run_that_was_killed_twice_ended_with_a_node_that_is_ready(single: Lab) -> None:

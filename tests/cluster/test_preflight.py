@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kubexm.lab import Lab
+from tests.cluster.commands import edit
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,23 @@ def test_ports_that_are_closed_between_hosts_are_found(lab: Lab) -> None:
     assert "6443 (kube-apiserver): no answer" in message
     assert "firewall" in remedy
     assert outcome.exit_code == 1
+
+
+@pytest.mark.skipif(
+    Path("/proc/net/ip_vs").exists() or any(Path("/lib/modules").glob("*/**/ip_vs.ko*")),
+    reason="the kernel of this machine has ip_vs",
+)
+def test_ipvs_is_refused_where_the_kernel_has_none(lab: Lab, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(lab.cluster_file.read_text())
+    conntrack = {"maxPerCore": 0, "min": 0}
+    edit(file, kubernetes={"kubeProxy": {"mode": "ipvs", "config": {"conntrack": conntrack}}})
+    outcome = preflight(file)
+    assert outcome.exit_code == 1
+    assert set(outcome.errors) == {("modules", host.name) for host in lab.hosts}
+    message, remedy = outcome.errors["modules", "n1"]
+    assert "has no ip_vs" in message
+    assert "or set kubernetes.kubeProxy.mode to nftables or iptables" in remedy
 
 
 @pytest.fixture(scope="module")

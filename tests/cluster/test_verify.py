@@ -154,6 +154,45 @@ def test_a_broken_network_between_nodes_is_found_and_named(lab: Lab) -> None:
     assert verify(lab).exit_code == 0
 
 
+def proven(lab: Lab, within: float = 180) -> bool:
+    """True once verify finds nothing wrong any more."""
+    until = time.monotonic() + within
+    while verify(lab).exit_code:
+        if time.monotonic() > until:
+            return False
+    return True
+
+
+def test_names_that_are_not_answered_are_named(lab: Lab) -> None:
+    # Its service leads nowhere: the pods are well, and only who asks through the service's address can tell.
+    service = ("-n", "kube-system", "patch", "service", "kube-dns", "--type=json", "-p")
+    path = "/spec/selector/k8s-app"
+    kubectl(lab, *service, json.dumps([{"op": "replace", "path": path, "value": "nobody"}]))
+    try:
+        done = verify(lab)
+    finally:
+        kubectl(lab, *service, json.dumps([{"op": "replace", "path": path, "value": "kube-dns"}]))
+    assert done.exit_code == 1
+    error = done.errors[PROBE]
+    assert "kubernetes.default.svc.cluster.local cannot be looked up at 10.96.0.10 from n1" in error["message"]
+    assert "k8s-app=kube-dns" in error["hint"]
+    assert proven(lab)
+    create(lab)  # what somebody else changed, and be it back, is taken over again
+
+
+def test_an_etcd_that_does_not_serve_is_named(lab: Lab) -> None:
+    lab.run("n1", "systemctl", "stop", "etcd")
+    try:
+        done = verify(lab, "--no-probe")
+    finally:
+        lab.run("n1", "systemctl", "start", "etcd")
+    assert done.exit_code == 1
+    error = done.errors["verify.state.etcd", "n1"]
+    assert "etcd on n1 has no quorum or does not answer" in error["message"]
+    assert "journalctl -u etcd" in error["hint"]
+    assert proven(lab)
+
+
 def test_a_node_that_is_not_ready_and_a_scheduler_that_is_not_there_are_named(lab: Lab) -> None:
     lab.run("n2", "systemctl", "stop", "kubelet")
     manifest = "/etc/kubernetes/manifests/kube-scheduler.yaml"

@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kubexm.components.etcd.layout import ETCDCTL
-from kubexm.components.pki.files import ETCD_PKI
+from kubexm.components.pki.files import ETCD_PKI, KUBERNETES_PKI
 from kubexm.connector import CommandResult
 from kubexm.connector.base import shell
 from kubexm.runtime import HostRuntime
 
-__all__ = ["EtcdClient", "Member", "Membership", "has_quorum", "parse_members", "quorum", "telling"]
+__all__ = [
+    "EtcdClient",
+    "Member",
+    "Membership",
+    "has_quorum",
+    "health_question",
+    "parse_members",
+    "quorum",
+    "telling",
+]
 
 _MEMBERS = "members of etcd"
 _BAD = ("error", "fatal", "panic", "flag provided but not defined", "invalid value")
@@ -102,6 +111,26 @@ class EtcdClient:
 
     async def _read(self, *words: str, display: str) -> CommandResult:
         return await self.host.command.read(self.command(*words), check=False, long=True, display=display)
+
+
+def health_question(url: str, *, client: str) -> str:
+    """Shell text for a control plane, which need not have etcdctl: asks for health, which takes a quorum to answer.
+
+    `client` is the certificate to ask with, without its ending, below the PKI of Kubernetes. kubectl can ask any server
+    that speaks TLS, and every control plane has it.
+    """
+    return shell(
+        "/usr/local/bin/kubectl",
+        "--kubeconfig=/dev/null",
+        f"--server={url}",
+        f"--certificate-authority={KUBERNETES_PKI}/etcd/ca.crt",
+        f"--client-certificate={KUBERNETES_PKI}/{client}.crt",
+        f"--client-key={KUBERNETES_PKI}/{client}.key",
+        "--request-timeout=5s",
+        "get",
+        "--raw",
+        "/health",
+    )
 
 
 def quorum(voters: int) -> int:

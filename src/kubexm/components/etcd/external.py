@@ -6,8 +6,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from kubexm.components.etcd.client import health_question
 from kubexm.components.pki.files import KUBERNETES_PKI
-from kubexm.connector.base import shell
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
@@ -62,21 +62,10 @@ class ExternalEtcdHealthy(Step):
         return f"etcd at {', '.join(self.endpoints)} answers"
 
     async def _problems(self, ctx: StepContext) -> dict[str, str]:
-        """What is wrong, by endpoint. kubectl can ask any server that speaks TLS, and every control plane has it."""
+        """What is wrong, by endpoint."""
         found = {}
         for url in self.endpoints:
-            ask = shell(
-                "/usr/local/bin/kubectl",
-                "--kubeconfig=/dev/null",
-                f"--server={url}",
-                f"--certificate-authority={KUBERNETES_PKI}/etcd/ca.crt",
-                f"--client-certificate={KUBERNETES_PKI}/apiserver-etcd-client.crt",
-                f"--client-key={KUBERNETES_PKI}/apiserver-etcd-client.key",
-                "--request-timeout=5s",
-                "get",
-                "--raw",
-                "/health",
-            )
+            ask = health_question(url, client="apiserver-etcd-client")
             result = await ctx.host.command.read(ask, check=False, long=True, display=f"ask etcd at {url} how it is")
             if not (result.ok and '"true"' in result.text):
                 found[url] = " ".join((result.error_text or result.text).split())[-200:] or "no answer"

@@ -172,7 +172,8 @@ class ModulesAvailable(HostCheck):
             "rhel": "kernel-modules-extra",
             "suse": "kernel-default",
         }.get(facts.os.family, "the distribution's full kernel")
-        remedy = f"install {extra}; after a kernel update without a reboot, reboot; {_LEAVE_OUT}"
+        other = "or set kubernetes.kubeProxy.mode to nftables or iptables; " if "ip_vs" in missing else ""
+        remedy = f"install {extra}; {other}after a kernel update without a reboot, reboot; {_LEAVE_OUT}"
         yield Finding(f"kernel {facts.kernel.release} has no {names}", remedy)
 
     def describe(self) -> str:

@@ -18,6 +18,8 @@ from kubexm.connector.base import shell
 __all__ = ["Probe", "questions", "read_answers"]
 
 _TRIES_PER_NODE: Final = 4
+_LOOKUP: Final = 5
+"""Seconds for one look-up."""
 # The cluster's DNS may be the last to come up: that is waited for in the pod, since each command in a pod costs much.
 _AWAIT: Final = """end=$(($(date +%s) + {seconds}))
 until {lookup} </dev/null >/dev/null 2>&1 || [ "$(date +%s)" -ge "$end" ]; do sleep 0.3; done
@@ -52,7 +54,8 @@ class Probe:
 def questions(probe: Probe, *, seconds: int = 0) -> str:
     """The script that one pod runs: an answer on each line. `seconds`: to wait for names before anything is asked."""
     blocks = []
-    lookup = shell("nslookup", probe.name, probe.dns)
+    # In less time than the asker has: names that nobody answers are no pod that cannot be reached.
+    lookup = shell("timeout", str(_LOOKUP), "nslookup", probe.name, probe.dns)
     tries = str(_TRIES_PER_NODE * max(2, len(probe.sample.nodes)) if probe.sample.whole else _TRIES_PER_NODE)
     for source, address in probe.addresses.items():
         base = f"http://[{address}]:{PORT}" if ":" in address else f"http://{address}:{PORT}"
@@ -100,7 +103,7 @@ def _judge(probe: Probe, what: str, source: int, target: str, answer: str) -> tu
     if what == "dns":
         whole = rf"(?<![0-9a-f.:]){re.escape(probe.expected)}(?![0-9a-f.])"
         found = re.search(whole, said.get("output", ""))
-        why = " ".join(said.get("output", "").split())[-200:]
+        why = " ".join(said.get("output", "").split())[-200:] or "no answer"
         return ("" if found else f"{probe.name} cannot be looked up at {probe.dns} from {node}: {why}"), set()
     errors, responses = said.get("errors") or [], set(said.get("responses") or [])
     if what == "service":

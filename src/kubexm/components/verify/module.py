@@ -9,9 +9,10 @@ from kubexm.apis.v1alpha1.edits import digest
 from kubexm.components.api import RolledOut, Workload, api_host
 from kubexm.components.assets import image
 from kubexm.components.control_plane import health_ports
+from kubexm.components.etcd.external import ExternalEtcdHealthy
 from kubexm.components.health import ProgramAnswers
 from kubexm.components.networks import NO_PLUGIN, plugin_of
-from kubexm.components.topology import LOCALHOST, control_planes, etcd_members, nodes, server_url
+from kubexm.components.topology import LOCALHOST, control_planes, etcd_members, etcd_urls, nodes, server_url
 from kubexm.components.verify.probe import ClusterProbed
 from kubexm.components.verify.state import (
     ApiServerReady,
@@ -51,9 +52,11 @@ class LookAtCluster(Task):
             for name, port in health_ports(ctx.cluster).items():
                 answers = ProgramAnswers(unit=name, path="/healthz", port=port, within=round(patience))
                 g.add(name.removeprefix("kube-"), answers, on=control_planes(ctx))
-        if spec.etcd.type == "kubexm":
-            url = server_url(LOCALHOST, spec.etcd.client_port)
-            g.add("etcd", EtcdServes(url=url, patience=patience), on=etcd_members(ctx))
+        if spec.etcd.type == "external":
+            g.add("etcd", ExternalEtcdHealthy(endpoints=etcd_urls(ctx)), on=control_planes(ctx)[:1])
+        else:
+            url, pod = server_url(LOCALHOST, spec.etcd.client_port), spec.etcd.type == "kubeadm"
+            g.add("etcd", EtcdServes(url=url, pod=pod, patience=patience), on=etcd_members(ctx))
         known = NodesHealthy(
             nodes=tuple(one.name for one in nodes(ctx)),
             network=networked,

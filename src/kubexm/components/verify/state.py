@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from kubexm.cache import Key, Scope
 from kubexm.components.api import ADMIN_CONF, Kubectl, find_nodes, is_ready, pod_troubles
-from kubexm.components.etcd.client import EtcdClient
+from kubexm.components.etcd.client import EtcdClient, health_question
+from kubexm.components.kubeadm.layout import ETCD, manifest
 from kubexm.components.questions import Question
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
@@ -116,11 +117,11 @@ class NodesHealthy(Seen):
         here = ctx.values(HERE) if self.lost_allowed else {}
         counted = [name for name in self.nodes if name in here or not here]
         missing = [f"{name} is not registered" for name in counted if name not in found]
-        unready = [
-            f"{name} is not Ready: {found[name].message}"
-            for name in counted
-            if name in found and not found[name].ready and self.network
-        ]
+        waiting = [name for name in counted if name in found and not found[name].ready]
+        if waiting and not missing and not self.network:
+            names = ", ".join(waiting[:_SHOWN]) + (" and others" if waiting[_SHOWN:] else "")
+            ctx.warn(f"left to you: a network plugin; {names} cannot be Ready without, `kubexm verify` proves the rest")
+        unready = [f"{name} is not Ready: {found[name].message}" for name in waiting if self.network]
         return _few([*missing, *unready])
 
     def hint(self, ctx: StepContext) -> str:
@@ -224,22 +225,28 @@ class EtcdServes(Seen):
 
     url: str
     """Of the member on the host itself."""
+    pod: bool = False
+    """The member is a static pod of this control plane: there is no etcdctl, and it has no unit."""
     patience: float = 60.0
 
     async def fault(self, ctx: StepContext) -> str:
-        """What etcdctl says."""
+        """What it says, or what asking it comes to."""
         command = EtcdClient(ctx.host, (self.url,)).command("endpoint", "health")
+        if self.pod:
+            command = health_question(self.url, client="etcd/healthcheck-client")
         result = await ctx.host.command.read(command, check=False, display="ask etcd for its health")
         said = " ".join((result.error_text or result.text).split())
         return "" if result.ok else f"etcd on {ctx.host.name} has no quorum or does not answer: {said[-300:]}"
 
     def hint(self, ctx: StepContext) -> str:
         """Where to look."""
-        return f"`journalctl -u etcd` on {ctx.host.name} and on the other members: can they reach each other?"
+        log = "`crictl logs $(crictl ps -a --name etcd -q | head -n 1)`" if self.pod else "`journalctl -u etcd`"
+        return f"{log} on {ctx.host.name} and on the other members: can they reach each other?"
 
     def reads(self) -> Resources:
-        """etcd, which lives by itself."""
-        return resources("etcd:health")
+        """etcd, which lives by itself; in a pod: whoever writes its manifest makes this question new."""
+        pod = (f"file:{manifest(ETCD)}", "unit:kubelet.service", "etcd:members") if self.pod else ()
+        return resources("etcd:health", *pod)
 
     def describe(self) -> str:
         """The state."""

@@ -209,6 +209,13 @@ async def test_what_the_file_says_decides(
     assert problem in report.errors[check, "w1"][0]
 
 
+async def test_a_kernel_without_ipvs_says_which_modes_there_are_besides(tmp_path: Path) -> None:
+    kernel = replace(Facts.assumed().kernel, loadable=("overlay", "br_netfilter", "nf_conntrack", "vxlan"))
+    fleet = Fleet(cluster("kubernetes: {kubeProxy: {mode: ipvs}}")).change("w1", kernel=kernel)
+    _, remedy = (await fleet.preflight(tmp_path)).errors["modules", "w1"]
+    assert "or set kubernetes.kubeProxy.mode to nftables or iptables" in remedy
+
+
 @pytest.mark.parametrize(
     ("more", "facts"),
     [

@@ -76,7 +76,7 @@ def test_each_pod_is_asked_for_a_name_every_other_pod_and_the_service() -> None:
     assert url.netloc == f"10.244.0.5:{PORT}"
     assert parse_qs(url.query)["host"] == ["10.244.2.5"]
     command = parse_qs(urlsplit(found[0][3]).query)["cmd"]
-    assert command == ["nslookup kubernetes.default.svc.cluster.local 10.96.0.10"]
+    assert command == ["timeout 5 nslookup kubernetes.default.svc.cluster.local 10.96.0.10"]
 
 
 def test_addresses_of_ipv6_are_written_as_urls_have_them() -> None:

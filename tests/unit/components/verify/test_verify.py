@@ -12,6 +12,7 @@ import pytest
 
 from kubexm.cache import RUN_CHANGED
 from kubexm.components.api import RolledOut, Workload
+from kubexm.components.etcd.external import ExternalEtcdHealthy
 from kubexm.components.health import ProgramAnswers
 from kubexm.components.verify import Verification
 from kubexm.components.verify.objects import LABEL, probe_objects, sample_of
@@ -24,6 +25,7 @@ from kubexm.pipeline import pipeline_named
 from kubexm.plan import ExecutionGraph
 from kubexm.runner import Facts
 from kubexm.runtime import StepContext, Transcript, UnitConnector
+from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 from tests.unit.components.around import cluster, context_of
 from tests.unit.components.kube_api import KubeApi, changed
@@ -69,12 +71,25 @@ def test_programs_under_systemd_are_asked_themselves(tmp_path: Path) -> None:
     assert Workload("DaemonSet", "kube-system", "kube-proxy") not in workloads.workloads
 
 
-def test_etcd_in_pods_is_a_pod_of_the_control_plane(tmp_path: Path) -> None:
+def test_etcd_in_pods_is_asked_on_each_control_plane_and_its_pods_are_looked_at(tmp_path: Path) -> None:
     graph = planned(tmp_path, "etcd: {type: kubeadm}")
-    assert "verify.state.etcd" not in graph.nodes
+    node = graph.nodes["verify.state.etcd"]
+    assert node.hosts == ("cp1", "cp2", "cp3")
+    assert node.step == EtcdServes(url="https://127.0.0.1:2379", pod=True, patience=180.0)
     pods = graph.nodes["verify.state.control-plane"].step
     assert isinstance(pods, ControlPlanePodsReady)
     assert "etcd-cp2" in pods.pods
+
+
+def test_an_etcd_of_the_users_own_is_asked_from_a_control_plane(tmp_path: Path) -> None:
+    files = "caFile: /x/ca.crt, certFile: /x/client.crt, keyFile: /x/client.key"
+    ends = "endpoints: ['https://10.5.0.1:2379', 'https://10.5.0.2:2379']"
+    text = cluster(f"etcd: {{type: external, external: {{{ends}, {files}}}}}").replace('    etcd: ["cp[1:3]"]\n', "")
+    context = context_of(text, tmp_path)
+    graph = sequence(Verification(alone=True)).graph(context.pipeline_context(), name="test")
+    node = graph.nodes["verify.state.etcd"]
+    assert node.hosts == ("cp1",)
+    assert node.step == ExternalEtcdHealthy(endpoints=("https://10.5.0.1:2379", "https://10.5.0.2:2379"))
 
 
 def test_until_the_user_has_brought_a_network_no_pod_is_tried(tmp_path: Path) -> None:
@@ -318,6 +333,43 @@ async def test_in_create_an_api_server_that_says_it_is_ready_takes_no_kubectl(tm
     assert planned(tmp_path).nodes["verify.state.api-servers"].step == ApiServerReady(port=6443, patience=180.0)
     alone = planned(tmp_path, alone=True).nodes["verify.state.api-servers"].step
     assert alone == ApiServerReady(patience=30.0), "whoever asks for proof hears it as the administrator"
+
+
+async def test_who_brings_the_network_is_told_what_is_left(tmp_path: Path) -> None:
+    api = KubeApi()
+    rows = ["a\tu1\tFalse\t{}\t[]\t\tcni plugin not initialized", "b\tu2\tTrue\t{}\t[]\t\t"]
+    api.other = lambda words, command: "\n".join(rows)
+    ctx = api.context(tmp_path)
+    assert (await NodesHealthy(nodes=("a", "b"), network=False).precheck(ctx)).satisfied
+    [told] = ctx.warnings
+    assert "a network plugin; a cannot be Ready without" in told
+    assert (await NodesHealthy(nodes=("a", "b")).precheck(api.context(tmp_path))).reason == (
+        "a is not Ready: cni plugin not initialized"
+    )
+    rows[0] = rows[0].replace("False", "True")
+    ctx = api.context(tmp_path)
+    assert (await NodesHealthy(nodes=("a", "b"), network=False).precheck(ctx)).satisfied
+    assert ctx.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("pod", "asked", "log"),
+    [
+        (False, "etcdctl .*--endpoints=https://127.0.0.1:2379 .*endpoint health", "journalctl -u etcd"),
+        (True, "kubectl .*--server=https://127.0.0.1:2379 .*etcd/healthcheck-client.crt .* /health", "crictl logs"),
+    ],
+)
+async def test_a_member_of_etcd_without_a_quorum_is_named(tmp_path: Path, pod: bool, asked: str, log: str) -> None:
+    question = re.compile(f"(?s).*{asked}.*")
+    connector = MemoryConnector("n1").on(question).on(question, exit_code=1, stderr="RAFT NO LEADER", times=2)
+    context = memory_context(tmp_path, {"n1": connector})
+    ctx = context.step_context("x.y.z", UnitConnector(connector, Transcript), "run-1")
+    step = EtcdServes(url="https://127.0.0.1:2379", pod=pod, patience=0.1)
+    assert "etcd on n1 has no quorum" in (await step.precheck(ctx)).reason
+    with pytest.raises(StepError, match="no quorum or does not answer: RAFT NO LEADER") as caught:
+        await step.run(ctx)
+    assert log in caught.value.hint
+    assert (await step.precheck(ctx)).satisfied
 
 
 async def test_pods_of_the_control_plane_that_are_missing_or_not_ready_are_named(tmp_path: Path) -> None:
