@@ -215,23 +215,24 @@ def _idle(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _hooks(cluster: Cluster) -> Iterator[Finding]:
-    names = {host.name for host in cluster.hosts} | set(cluster.groups) | {ALL}
+    names = sorted({host.name for host in cluster.hosts} | set(cluster.groups) | {ALL})
     for key, hooks in (
         ("preInstall", cluster.spec.system.pre_install),
         ("postInstall", cluster.spec.system.post_install),
     ):
         for index, hook in enumerate(hooks):
             for place, target in enumerate(hook.on):
-                try:
-                    unknown = [name for name in expand(target.removeprefix("group:")) if name not in names]
-                except ValueError:
-                    unknown = [target]
+                path: Path = ("spec", "system", key, index, "on", place)
+                hosts, unknown = cluster.target(target)
                 if unknown:
+                    what = "group" if target.startswith("group:") else "group or host"
                     yield Finding(
-                        path=("spec", "system", key, index, "on", place),
-                        message=f"no group or host is called `{unknown[0]}`",
-                        hint=nearest(unknown[0], sorted(names), "groups and hosts"),
+                        path=path,
+                        message=f"no {what} is called `{unknown[0]}`",
+                        hint=nearest(unknown[0], names, "groups and hosts"),
                     )
+                elif not hosts:
+                    yield Finding(path=path, message=f"`{target}` has no hosts: nothing is run there", warning=True)
 
 
 RULES = (

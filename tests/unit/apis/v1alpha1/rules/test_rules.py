@@ -269,6 +269,16 @@ EXTERNAL = {"endpoints": ["https://10.5.0.1:2379"], "caFile": "ca", "certFile": 
             "spec.system.preInstall[0].on[1]",
             "no group or host is called `workr`",
         ),
+        (
+            {"system": {"preInstall": [{"name": "x", "run": "true", "on": "w[01:04]"}]}},
+            "spec.system.preInstall[0].on[0]",
+            "no group or host is called `w04`",
+        ),
+        (
+            {"system": {"preInstall": [{"name": "x", "run": "true", "on": "group:w01"}]}},
+            "spec.system.preInstall[0].on[0]",
+            "no group is called `w01`",
+        ),
     ],
 )
 def test_combinations(change: dict[str, Any], where: str, said: str) -> None:
@@ -366,6 +376,10 @@ def test_dual_stack_needs_both_addresses_on_every_node() -> None:
                 "roleGroups": {"loadbalancer": ["w01"]},
             },
             "spec.roleGroups.loadbalancer",
+        ),
+        (
+            {"system": {"postInstall": [{"name": "x", "run": "true", "on": "loadbalancer"}]}},
+            "spec.system.postInstall[0].on[0]",
         ),
     ],
 )
