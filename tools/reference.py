@@ -40,7 +40,7 @@ Everything else has a default. A section, list or mapping with nothing under it 
 |---|---|
 | duration | `10s`, `1h30m`, `500ms`, `8760h`, `365d` |
 | size | `1700Mi`, `8Gi`; also `Ki`, `Ti`, `k`, `M`, `G`, `T` |
-| count or percentage | `2` or `10%`; a share is rounded down |
+| count or percentage | `2` or `10%`; a share is rounded down, but to no less than one, unless that is all |
 | CIDR | `10.244.0.0/16`; for dual stack `10.244.0.0/16,fd00:244::/56` |
 | version | `v1.34.4`; the `v` may be left out |
 | secret | `env:NAME` (from your environment), `file:path`, `prompt` (asked for at the terminal), or the secret itself |

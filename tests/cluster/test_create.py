@@ -109,7 +109,6 @@ def test_a_single_node_of_binaries_survives_the_death_of_kubexm(fresh_lab: MakeL
 
 def test_a_worker_cut_off_half_way_stops_nobody_else_and_is_finished_by_resume(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="1+2")
-    edit(lab.cluster_file, execution={"maxFailedWorkers": 1})
     running = started_kubexm(lab.cluster_file, "create", "cluster", until="containerd.install")
     lab.cut("n3")
     done = ended(running)
