@@ -54,7 +54,7 @@ def service(etcd: Etcd) -> str:
 
     It makes the directory itself, as root: on hosts where nobody asks for a snapshot there is none.
     """
-    made = " ".join((f"/usr/bin/install -d -m 0700 -o {USER} -g {USER} --", unit_word(etcd.backup.directory)))
+    made = f"/usr/bin/install -d -m 0700 -o {USER} -g {USER} -- {unit_word(etcd.backup.directory)}"
     return f"""{_HEADER}[Unit]
 Description=snapshot of etcd
 After=etcd.service
