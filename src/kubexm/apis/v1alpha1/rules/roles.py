@@ -208,10 +208,23 @@ def _idle(cluster: Cluster) -> Iterator[Finding]:
         verb = "has" if len(names) == 1 else "have"
         yield Finding(
             path=(*_HOSTS, entry, "name"),
-            message=f"{listed(names)} {verb} no role and will be left alone",
+            message=f"{listed(names)} {verb} no role: only what spec.system says is done there",
             hint="name it in a role group, or remove it",
             warning=True,
         )
+
+
+def _no_nodes(cluster: Cluster) -> Iterator[Finding]:
+    nodes = {host.entry for host in cluster.hosts if host.has_role("controlPlane", "worker")}
+    for index, entry in enumerate(cluster.spec.hosts):
+        for key, written in (("labels", entry.labels), ("taints", entry.taints)):
+            if written and index not in nodes:
+                yield Finding(
+                    path=(*_HOSTS, index, key),
+                    message=f"`{key}` have no effect: {entry.name} is no node of Kubernetes",
+                    hint="name it under controlPlane or worker, or remove this line",
+                    warning=True,
+                )
 
 
 def _hooks(cluster: Cluster) -> Iterator[Finding]:
@@ -246,5 +259,6 @@ RULES = (
     Rule(_not_yet),
     Rule(_balancers, needs=(("spec", "controlPlaneEndpoint"),)),
     Rule(_idle, needs=(_NAMES, _GROUPS)),
+    Rule(_no_nodes, needs=(_NAMES, _GROUPS)),
     Rule(_hooks, needs=(_NAMES, _GROUPS)),
 )

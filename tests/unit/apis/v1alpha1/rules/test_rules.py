@@ -116,7 +116,17 @@ def test_one_host_key_for_many_hosts_is_doubtful() -> None:
 
 def test_a_host_without_a_role_is_doubtful() -> None:
     hosts = [CP, W, host("spare", "10.9.0.1")]
-    assert warnings({"hosts": hosts}) == [("spec.hosts[2].name", "spare has no role and will be left alone")]
+    said = "spare has no role: only what spec.system says is done there"
+    assert warnings({"hosts": hosts}) == [("spec.hosts[2].name", said)]
+
+
+def test_labels_and_taints_need_a_node() -> None:
+    hosts = [CP, W, host("lb", "10.9.0.1", labels={"a": "b"}, taints=["a:NoSchedule"])]
+    found = warnings({"hosts": hosts, "roleGroups": {"loadbalancer": ["lb"]}})
+    assert found == [
+        ("spec.hosts[2].labels", "`labels` have no effect: lb is no node of Kubernetes"),
+        ("spec.hosts[2].taints", "`taints` have no effect: lb is no node of Kubernetes"),
+    ]
 
 
 def test_a_host_called_like_a_group_is_doubtful() -> None:
