@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kubexm.apis.v1alpha1 import json_schema
-from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, TYPE_KEY, UPGRADE_COMMAND_KEY
+from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, TYPE_KEY
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cluster-yaml.md"
 
@@ -40,7 +40,7 @@ Everything else has a default. A section, list or mapping with nothing under it 
 |---|---|
 | duration | `10s`, `1h30m`, `500ms`, `8760h`, `365d` |
 | size | `1700Mi`, `8Gi`; also `Ki`, `Ti`, `k`, `M`, `G`, `T` |
-| count or percentage | `2` or `10%`; a share is rounded down |
+| count or percentage | `2` or `10%`; a share is rounded down, but to no less than one, unless that is all |
 | CIDR | `10.244.0.0/16`; for dual stack `10.244.0.0/16,fd00:244::/56` |
 | version | `v1.34.4`; the `v` may be left out |
 | secret | `env:NAME` (from your environment), `file:path`, `prompt` (asked for at the terminal), or the secret itself |
@@ -60,7 +60,7 @@ A secret that stands in the file itself is never shown by kubexm, but everyone w
 | | |
 |---|---|
 | live | Edit the file and run `create` again: just that is changed, and just what must restart does. |
-| upgrade | There is a command for it. |
+| upgrade | Refused, with the old and the new value: this version of kubexm cannot upgrade a cluster. |
 | fixed | Refused, with the old and the new value. |
 
 New hosts, and new roles of hosts, join. Hosts that are gone from the file are reported and never touched.
@@ -132,14 +132,10 @@ def _section(path: str, definition: dict[str, Any]) -> str:
     for key, field in definition["properties"].items():
         default = "required" if key in required else _default(field)
         dagger = " †" if OUTSIDE_KEY in field else ""
-        cells = [f"`{key}`", _type(field, path, key), default, _edit(field) + dagger, str(field.get("description", ""))]
+        edit = str(field.get(EDIT_KEY, ""))
+        cells = [f"`{key}`", _type(field, path, key), default, edit + dagger, str(field.get("description", ""))]
         lines.append("| " + " | ".join(cell.replace("|", "\\|").strip() for cell in cells) + " |")
     return "\n".join([*lines, ""])
-
-
-def _edit(field: dict[str, Any]) -> str:
-    command = field.get(UPGRADE_COMMAND_KEY)
-    return f"`{command}`" if command else str(field.get(EDIT_KEY, ""))
 
 
 def _default(field: dict[str, Any]) -> str:

@@ -142,7 +142,6 @@ def assert_wrong_bundles_are_refused(lab: Lab, tmp_path: Path) -> None:
 
 def test_a_worker_cut_off_half_way_stops_nobody_else_and_is_finished_by_resume(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="1+2")
-    edit(lab.cluster_file, execution={"maxFailedWorkers": 1})
     running = started_kubexm(lab.cluster_file, "create", "cluster", until="containerd.install")
     lab.cut("n3")
     done = ended(running)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kubexm.apis.v1alpha1 import Cluster
-from kubexm.apis.v1alpha1.roles import ALL
 from kubexm.apis.v1alpha1.system import Hook
 from kubexm.connector import Host
 from kubexm.connector.base import shell
@@ -19,7 +18,7 @@ from kubexm.runtime import StepContext, TaskContext
 from kubexm.step import EVERYTHING, Check, Resources, Step, resources
 from kubexm.task import FragmentBuilder, NodeHandle
 
-__all__ = ["HookRun", "add_hooks", "hook_hosts"]
+__all__ = ["HookRun", "add_hooks"]
 
 _DONE = STATE / "hooks"
 
@@ -87,7 +86,7 @@ def add_hooks(
     for number, hook in enumerate(hooks, start=1):
         name = _node_name(hook.name, number, names)
         within = hook.timeout.total_seconds()
-        hosts = hook_hosts(ctx.cluster, ctx.hosts(), hook.on)
+        hosts = _hook_hosts(ctx.cluster, ctx.hosts(), hook.on)
         earlier = [handle for handle, others in added.items() if any(host.name in others for host in hosts)]
         handle = g.add(
             name,
@@ -103,10 +102,10 @@ def add_hooks(
     return list(added)
 
 
-def hook_hosts(cluster: Cluster, hosts: Iterable[Host], targets: Sequence[str]) -> tuple[Host, ...]:
-    """The hosts that these groups and names mean, in the order of the file."""
-    named = set(targets) | {name for target in targets for name in cluster.groups.get(target, ())}
-    return tuple(host for host in hosts if ALL in targets or host.name in named)
+def _hook_hosts(cluster: Cluster, hosts: Iterable[Host], targets: Sequence[str]) -> tuple[Host, ...]:
+    """The hosts that these groups, names and ranges mean, in the order of the file."""
+    named = {name for target in targets for name in cluster.target(target)[0]}
+    return tuple(host for host in hosts if host.name in named)
 
 
 def _node_name(text: str, number: int, taken: set[str]) -> str:

@@ -37,9 +37,8 @@ class Pipeline:
 def failure_policy(ctx: PipelineContext) -> FailurePolicy:
     """What the file says about failures: workers have a budget, etcd and control plane have none."""
     execution = ctx.cluster.spec.execution
-    expendable = tuple(host.name for host in ctx.hosts("worker") if host.roles.isdisjoint(("etcd", "controlPlane")))
-    allowed = execution.max_failed_workers.of(len(expendable))
+    expendable, allowed = execution.lost_workers({host.name: host.roles for host in ctx.hosts()})
     return FailurePolicy(
         mode=FailureMode(execution.failure_policy),
-        budgets=(Budget("worker", expendable, allowed),) if expendable and allowed else (),
+        budgets=(Budget("worker", expendable, allowed),) if allowed else (),
     )

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubexm import config
-from kubexm.apis.v1alpha1 import Cluster
 from kubexm.apis.v1alpha1 import Host as HostEntry
 from kubexm.config import Loaded
 from kubexm.connector import Connector, Host
@@ -106,9 +105,9 @@ class RuntimeBuilder:
     def _refuse_beyond_budget(self, errors: dict[str, HostError]) -> None:
         if not errors or self._tolerate:
             return
-        expendable = _expendable(self._loaded.cluster)
-        allowed = self._loaded.cluster.spec.execution.max_failed_workers.of(len(expendable))
-        if len(errors) > allowed or not set(errors) <= expendable:
+        roles = {entry.name: entry.roles for entry in self._entries}
+        expendable, allowed = self._loaded.cluster.spec.execution.lost_workers(roles)
+        if len(errors) > allowed or not set(errors) <= set(expendable):
             raise InitializationError(errors.values())
 
     def _context(
@@ -161,7 +160,3 @@ def plan_host(entry: HostEntry) -> Host:
 
 def _control_node() -> Host:
     return Host(name=CONTROL_NODE, address="127.0.0.1", local=True)
-
-
-def _expendable(cluster: Cluster) -> set[str]:
-    return {host.name for host in cluster.hosts if "worker" in host.roles and not host.has_role("etcd", "controlPlane")}

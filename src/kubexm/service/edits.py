@@ -19,6 +19,7 @@ from kubexm.runtime import Context
 __all__ = ["judge_edits"]
 
 _LASTING_ROLES = ("spec.roleGroups.etcd", "spec.roleGroups.controlPlane")
+_REFUSED = (EditKind.FIXED, EditKind.UPGRADE)
 _LIVE_ROLE = "spec.roleGroups.worker"
 """A control plane that is a worker no longer gets a taint: that is applied."""
 
@@ -29,10 +30,9 @@ async def judge_edits(ctx: Context) -> None:
     if not text:
         return
     found = _edits(ctx, text)
-    refused = [edit for edit in found if edit.kind is EditKind.FIXED or _takes_lasting_role(edit)]
-    upgrades = [edit for edit in found if edit.kind is EditKind.UPGRADE]
-    if refused or upgrades:
-        raise _refusal(ctx.cluster, refused, upgrades)
+    refused = [edit for edit in found if edit.kind in _REFUSED or _takes_lasting_role(edit)]
+    if refused:
+        raise _refusal(ctx.cluster, refused)
     for edit in found:
         if edit.kind is EditKind.REMOVED and edit.path != _LIVE_ROLE:
             ctx.logger.warning("%s", _left(edit))
@@ -74,18 +74,16 @@ def _takes_lasting_role(edit: Edit) -> bool:
     return edit.kind is EditKind.REMOVED and edit.path in _LASTING_ROLES
 
 
-def _refusal(cluster: Cluster, refused: Sequence[Edit], upgrades: Sequence[Edit]) -> ConfigError:
+def _refusal(cluster: Cluster, refused: Sequence[Edit]) -> ConfigError:
     lines = [f"the file of {cluster.name} was edited where the cluster cannot follow:"]
     for edit in refused:
         if edit.kind is EditKind.REMOVED:
             lines.append(f"  {edit.path}: {edit.old} is still in it: a role is not taken from a host that stays")
         else:
             lines.append(f"  {edit.path}: {_shown(edit.old)} → {_shown(edit.new)}{_note(edit)}")
-    lines += [
-        f"  {edit.path}: {_shown(edit.old)} → {_shown(edit.new)}: this is for `{edit.command}`{_note(edit)}"
-        for edit in upgrades
-    ]
-    hint = "put the old values back" + (f", or run `{upgrades[0].command}`" if upgrades and not refused else "")
+    hint = "put the old values back"
+    if any(edit.kind is EditKind.UPGRADE for edit in refused):
+        hint += "; for another version make a new cluster, on hosts of its own or after `kubexm delete cluster`"
     return ConfigError("\n".join(lines), hint=hint)
 
 

@@ -96,7 +96,6 @@ class Registry:
                 "old": each.old,
                 "new": each.new,
                 "kind": each.kind.value,
-                "command": each.command,
                 "note": each.note,
             }
             for each in edits(old, new)

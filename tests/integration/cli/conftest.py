@@ -121,5 +121,6 @@ def write_file(path: Path, servers: dict[str, SshServer]) -> Path:
     path.write_text(
         f"apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: try}}\nspec:\n  hosts:\n{hosts}\n"
         "  roleGroups: {etcd: [n1], controlPlane: [n1], worker: [n1, n2]}\n"
+        "  execution: {maxFailedWorkers: 0}\n"
     )
     return path

@@ -54,6 +54,7 @@ class Site:
             + "spec:\n  global:\n    user: root\n    privateKey: secret:key\n  hosts:\n"
             + "\n".join(lines)
             + f"\n  roleGroups:\n    etcd: [n1]\n    controlPlane: [n1]\n    worker: [{', '.join(self.servers)}]\n"
+            + "  execution: {maxFailedWorkers: 0}\n"
         )
 
     @property

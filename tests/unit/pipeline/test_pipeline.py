@@ -20,8 +20,8 @@ roleGroups: {etcd: ["cp[1:3]"], controlPlane: ["cp[1:3]"], worker: ["w[1:10]", c
 """
 
 
-def policy(directory: Path, execution: str = "") -> FailurePolicy:
-    context = RuntimeBuilder(cluster_file(directory, HOSTS + execution)).build_offline()
+def policy(directory: Path, execution: str = "", hosts: str = HOSTS) -> FailurePolicy:
+    context = RuntimeBuilder(cluster_file(directory, hosts + execution)).build_offline()
     return failure_policy(context.pipeline_context())
 
 
@@ -30,6 +30,16 @@ def test_workers_have_the_budget_of_the_file_and_control_planes_have_none(tmp_pa
     assert policy(tmp_path, "execution: {maxFailedWorkers: 2}").budgets == (Budget("worker", workers, 2),)
     assert policy(tmp_path, "execution: {maxFailedWorkers: '25%'}").budgets == (Budget("worker", workers, 2),)
     assert policy(tmp_path, "execution: {maxFailedWorkers: 0}").budgets == ()
+
+
+@pytest.mark.parametrize(
+    ("workers", "lost"),
+    [("w1, w2", 1), ("'w[1:9]'", 1), ("'w[1:10]'", 1), ("w1", 0), ("w1, cp1", 1), ("cp1, cp2", 0)],
+    ids=["two", "nine", "ten", "the only one", "control planes run pods too", "no other"],
+)
+def test_by_default_a_worker_may_be_lost_unless_it_is_the_only_one(tmp_path: Path, workers: str, lost: int) -> None:
+    budgets = policy(tmp_path, hosts=HOSTS.replace('"w[1:10]", cp1', workers)).budgets
+    assert sum(budget.allowed for budget in budgets) == lost
 
 
 def test_the_file_says_what_a_failure_stops(tmp_path: Path) -> None:

@@ -62,11 +62,13 @@ async def test_fixed_edits_are_refused_all_at_once_with_both_values(fleet: Fleet
     assert caught.value.hint == "put the old values back"
 
 
-async def test_an_upgrade_is_named(fleet: Fleet) -> None:
+async def test_an_upgrade_is_refused_and_no_command_is_named_that_does_not_exist(fleet: Fleet) -> None:
     with pytest.raises(ConfigError) as caught:
         await judge(fleet, "  kubernetes: {version: v1.35.2}")
-    assert "spec.kubernetes.version: v1.34.4 → v1.35.2: this is for `kubexm upgrade cluster`" in caught.value.message
-    assert "or run `kubexm upgrade cluster`" in caught.value.hint
+    said = "spec.kubernetes.version: v1.34.4 → v1.35.2 (this version of kubexm cannot upgrade a cluster)"
+    assert said in caught.value.message
+    assert "put the old values back; for another version make a new cluster" in caught.value.hint
+    assert "kubexm upgrade" not in caught.value.message + caught.value.hint
     with pytest.raises(ConfigError, match="Kubernetes cannot be downgraded"):
         await judge(fleet, "  kubernetes: {version: v1.33.0}")
 

@@ -17,7 +17,6 @@ __all__ = [
     "EMPTY",
     "OUTSIDE_KEY",
     "TYPE_KEY",
-    "UPGRADE_COMMAND_KEY",
     "EditKind",
     "Model",
     "Outside",
@@ -32,7 +31,6 @@ __all__ = [
 ]
 
 EDIT_KEY: Final = "x-kubexm-edit"
-UPGRADE_COMMAND_KEY: Final = "x-kubexm-upgrade-command"
 OUTSIDE_KEY: Final = "x-kubexm-outside-guard"
 TYPE_KEY: Final = "x-kubexm-type"
 
@@ -48,7 +46,7 @@ class EditKind(StrEnum):
     LIVE = "live"
     """Applied by running create again."""
     UPGRADE = "upgrade"
-    """Applied by a command of its own."""
+    """For an upgrade of the cluster; refused as long as kubexm has none."""
     FIXED = "fixed"
     """Refused, with old and new value."""
     ADDED = "added"
@@ -113,9 +111,6 @@ def _marked(kind: EditKind, text: str, outside: Outside | None, more: dict[str, 
     extra: dict[str, Any] = {EDIT_KEY: kind.value}
     if outside is not None:
         extra[OUTSIDE_KEY] = outside.value
-    command = more.pop("command", "")
-    if command:
-        extra[UPGRADE_COMMAND_KEY] = command
     return Field(description=text, json_schema_extra=extra, **more)
 
 
@@ -124,9 +119,9 @@ def live(text: str, *, outside: Outside | None = None, **more: Any) -> Any:
     return _marked(EditKind.LIVE, text, outside, more)
 
 
-def upgrade(text: str, *, command: str = "kubexm upgrade cluster", **more: Any) -> Any:
-    """A field whose edits have a command of their own."""
-    return _marked(EditKind.UPGRADE, text, None, {"command": command, **more})
+def upgrade(text: str, **more: Any) -> Any:
+    """A field whose edits are an upgrade of the cluster."""
+    return _marked(EditKind.UPGRADE, text, None, more)
 
 
 def fixed(text: str, *, outside: Outside | None = None, **more: Any) -> Any:

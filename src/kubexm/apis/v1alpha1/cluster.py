@@ -11,7 +11,7 @@ from kubexm.apis.v1alpha1.base import EMPTY, Model, fixed, live, section
 from kubexm.apis.v1alpha1.etcd import Etcd
 from kubexm.apis.v1alpha1.execution import Assets, Certs, Execution, Preflight
 from kubexm.apis.v1alpha1.host import Global, HostEntry
-from kubexm.apis.v1alpha1.inventory import Host, expand_hosts, resolve_groups
+from kubexm.apis.v1alpha1.inventory import Host, expand_hosts, resolve_groups, resolve_target
 from kubexm.apis.v1alpha1.kubernetes import Kubernetes
 from kubexm.apis.v1alpha1.network import ControlPlaneEndpoint, Dns, Network
 from kubexm.apis.v1alpha1.roles import RoleGroups
@@ -77,6 +77,10 @@ class Cluster(Model):
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Names of the hosts in every group, in the order of the group."""
         return resolve_groups(self.spec.role_groups, frozenset(host.name for host in self.hosts))
+
+    def target(self, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of the hosts that a hook's target means, and names in it that nobody has."""
+        return resolve_target(target, self.groups, self._by_name)
 
     def role(self, role: str) -> tuple[Host, ...]:
         """The hosts that have a role, in the order of the file."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, UPGRADE_COMMAND_KEY, EditKind, Model
+from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, EditKind, Model
 from kubexm.apis.v1alpha1.cluster import Cluster, Metadata, Spec
 from kubexm.apis.v1alpha1.host import HostEntry
 from kubexm.apis.v1alpha1.inventory import Host
@@ -33,8 +33,6 @@ class Edit:
     old: Any
     new: Any
     kind: EditKind
-    command: str = ""
-    """For an upgrade, the command that applies it."""
     note: str = ""
     """What else the user should know."""
 
@@ -73,13 +71,10 @@ def _field_edits(name: str, field: FieldInfo, old: Model, new: Model, path: str)
         yield from _model_edits(before, after, inner)
         return
     kind = EditKind(extra.get(EDIT_KEY, EditKind.LIVE))
-    command, note = str(extra.get(UPGRADE_COMMAND_KEY, "")), ""
-    if isinstance(before, KubernetesVersion) and isinstance(after, KubernetesVersion):
-        if after < before:
-            kind, command, note = EditKind.FIXED, "", "Kubernetes cannot be downgraded"
-        elif after.minor > before.minor + 1:
-            note = f"one minor at a time: go to v{before.major}.{before.minor + 1} first"
-    yield Edit(path=inner, old=_shown(old, name), new=_shown(new, name), kind=kind, command=command, note=note)
+    note = "this version of kubexm cannot upgrade a cluster" if kind is EditKind.UPGRADE else ""
+    if isinstance(before, KubernetesVersion) and isinstance(after, KubernetesVersion) and after < before:
+        kind, note = EditKind.FIXED, "Kubernetes cannot be downgraded"
+    yield Edit(path=inner, old=_shown(old, name), new=_shown(new, name), kind=kind, note=note)
 
 
 def _shown(model: Model, name: str) -> Any:

@@ -34,7 +34,9 @@ class EtcdTuning(Model):
     election_timeout: Annotated[
         Duration, live("Silence after which a new leader is elected; at least five heartbeats, at most 50s.")
     ] = timedelta(milliseconds=2500)
-    snapshot_count: Annotated[Size, live("Changes after which a snapshot is written.")] = 10_000
+    snapshot_count: Annotated[
+        Size, live("Changes after which a snapshot is written; etcd 3.7 and newer decide themselves.")
+    ] = 10_000
     quota_backend: Annotated[Memory, live("Largest size of the database; past it etcd refuses writes.")] = 8 * 2**30
     auto_compaction_retention: Annotated[Duration, live("History that is kept.")] = timedelta(hours=8)
 
@@ -46,7 +48,8 @@ class EtcdBackup(Model):
     schedule: Annotated[
         Schedule,
         live(
-            "When, as five cron fields: minute, hour, day of month, month, weekday. Empty: only when you ask for one."
+            "When, as five cron fields: minute, hour, day of month, month, weekday. Empty: only when you ask for one, "
+            "by `systemctl start etcd-backup` on a member."
         ),
     ] = ""
     keep: Annotated[Size, live("How many snapshots are kept.")] = 7
@@ -79,6 +82,6 @@ class Etcd(Model):
     peer_port: Annotated[Port, fixed("Port for the other members.")] = 2380
     metrics_port: Annotated[Port, live("Port for metrics and health, on 127.0.0.1 only.")] = 2381
     tuning: Annotated[EtcdTuning, section("Timing and size.")] = EtcdTuning()
-    backup: Annotated[EtcdBackup, section("Snapshots of etcd on its hosts.")] = EtcdBackup()
+    backup: Annotated[EtcdBackup, section("Snapshots of etcd on its hosts; only with `type: kubexm`.")] = EtcdBackup()
     extra_args: Annotated[Args, live("Arguments by name, without dashes.")] = EMPTY
     external: Annotated[ExternalEtcd, section("An etcd of yours; only with `type: external`.")] = ExternalEtcd()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -69,5 +70,19 @@ class Execution(Model):
     ] = "isolate"
     max_failed_workers: Annotated[
         CountOrPercent,
-        live("Workers that may be lost without failing the run, as a count or a share (rounded down)."),
+        live(
+            "Workers that may be lost without failing the run: the others are finished, and `runs resume` finishes the "
+            "lost ones. A count, or a share of all workers: rounded down, but at least one of two or more. Of a single "
+            "worker a share is none: without it no pod could run. `0`: a lost worker fails the run. Hosts of etcd and "
+            "the control plane are never among them."
+        ),
     ] = CountOrPercent(10, percent=True)
+
+    def lost_workers(self, roles: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], int]:
+        """Of these hosts, by their roles, those that are workers and nothing that must not be lost; and how many may.
+
+        A share is one of all workers: where control planes run pods too, a single other worker can be spared.
+        """
+        workers = [name for name, has in roles.items() if "worker" in has]
+        expendable = tuple(name for name in workers if not {"etcd", "controlPlane"} & set(roles[name]))
+        return expendable, min(len(expendable), self.max_failed_workers.of(len(workers)))

@@ -5,7 +5,7 @@ A file may break the cross-field rules: what does not fit together is left out h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypedDict
@@ -14,10 +14,10 @@ from kubexm.apis.v1alpha1.host import Bastion, Global, HostEntry, Login
 from kubexm.apis.v1alpha1.labels import Taint
 from kubexm.apis.v1alpha1.networks import IpAddress, parse_addresses, parse_ip
 from kubexm.apis.v1alpha1.ranges import expand, expand_list
-from kubexm.apis.v1alpha1.roles import RoleGroups
+from kubexm.apis.v1alpha1.roles import ALL, RoleGroups
 from kubexm.apis.v1alpha1.secret import SecretSource
 
-__all__ = ["Credentials", "Host", "Jump", "expand_entry", "expand_hosts", "resolve_groups"]
+__all__ = ["Credentials", "Host", "Jump", "expand_entry", "expand_hosts", "resolve_groups", "resolve_target"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +157,27 @@ def resolve_groups(groups: RoleGroups, names: frozenset[str]) -> dict[str, tuple
         return tuple(found)
 
     return {group: hosts_of(group) for group in written}
+
+
+def resolve_target(
+    target: str, groups: Mapping[str, tuple[str, ...]], names: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The hosts that `all`, a group (as `NAME` or `group:NAME`), a host or a range means, and names nobody has.
+
+    Where a host is called like a group, the group is meant.
+    """
+    bare = target.removeprefix("group:")
+    if bare == ALL:
+        return tuple(names), ()
+    if bare in groups:
+        return groups[bare], ()
+    if bare != target:
+        return (), (bare,)
+    try:
+        meant = expand(target)
+    except ValueError:
+        meant = (target,)
+    return tuple(name for name in meant if name in names), tuple(name for name in meant if name not in names)
 
 
 def expand_hosts(entries: tuple[HostEntry, ...], groups: RoleGroups, defaults: Global) -> tuple[Host, ...]:

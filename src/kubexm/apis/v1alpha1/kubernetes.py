@@ -106,7 +106,10 @@ class KubeProxy(Model):
         Literal["iptables", "nftables", "ipvs"],
         fixed("How it programs the kernel. nftables needs Kubernetes 1.31 or newer."),
     ] = "iptables"
-    extra_args: Annotated[Args, live("Arguments by name, without dashes.")] = EMPTY
+    extra_args: Annotated[
+        Args,
+        live("Arguments about its log (`v`, `vmodule`, …), without dashes; it takes no others beside config."),
+    ] = EMPTY
     config: Annotated[FreeMapping, live("Settings merged into its KubeProxyConfiguration.")] = EMPTY
 
 

@@ -83,7 +83,7 @@ class Network(Model):
     ] = 64
     mtu: Annotated[
         Annotated[StrictInt, Field(ge=1280, le=65535)] | None,
-        fixed("Largest packet between pods. Unset: what the hosts' interface and the plugin allow."),
+        fixed("Largest packet between pods, for flannel. Unset: what the hosts' interface and flannel allow."),
     ] = None
     flannel: Annotated[Flannel, section("Settings of flannel; only with `plugin: flannel`.")] = Flannel()
 

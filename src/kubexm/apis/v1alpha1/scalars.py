@@ -192,8 +192,11 @@ class CountOrPercent(FromText):
         raise invalid(f"expected a count or a percentage, found {shown(value)}", "write it like `2` or `10%`")
 
     def of(self, total: int) -> int:
-        """How many of this total are meant; a share is rounded down."""
-        return total * self.value // 100 if self.percent else min(self.value, total)
+        """How many of this total are meant; a share is rounded down, but to no less than one, unless that is all."""
+        if not self.percent:
+            return min(self.value, total)
+        least = 1 if self.value and total > 1 else 0
+        return max(total * self.value // 100, least)
 
     def __str__(self) -> str:
         return f"{self.value}%" if self.percent else str(self.value)

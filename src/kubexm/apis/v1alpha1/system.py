@@ -84,7 +84,9 @@ class Hook(Model):
 
     name: Annotated[Text, live("What it does, in a few words; shown in plans and results.")]
     run: Annotated[Text, live("Shell script, run as root by /bin/sh. Make it safe to run again.")]
-    on: Annotated[Targets, live("Role groups or hosts it runs on, or `all`.")] = ("all",)
+    on: Annotated[
+        Targets, live("What it runs on: hosts, ranges, groups (with `group:` in front or without), or `all`.")
+    ] = ("all",)
     timeout: Annotated[Duration, live("How long it may take before it is ended.")] = timedelta(minutes=5)
     ignore_errors: Annotated[Flag, live("Report a failure and go on.")] = False
 

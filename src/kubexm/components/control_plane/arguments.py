@@ -5,10 +5,10 @@ kubeadm sets some arguments itself, to the same values; in its mode only the oth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Arguments", "feature_gates"]
+__all__ = ["Arguments", "feature_gates", "listed", "with_gates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,21 @@ class Arguments:
             {name: value for name, value in self.added.items() if name not in names},
             self.extra,
         )
+
+
+def listed(values: Iterable[str]) -> list[str]:
+    """The members of an argument that is a list, each once, however they are spread over commas and repetitions."""
+    return list(dict.fromkeys(word for value in values for part in value.split(",") if (word := part.strip())))
+
+
+def with_gates(extra: Mapping[str, tuple[str, ...]], gates: Mapping[str, bool]) -> dict[str, tuple[str, ...]]:
+    """The user's arguments; gates among them stand beside those of the whole cluster, and win over them."""
+    if "feature-gates" not in extra:
+        return dict(extra)
+    theirs = listed(extra["feature-gates"])
+    named = {gate.partition("=")[0] for gate in theirs}
+    ours = feature_gates({name: on for name, on in gates.items() if name not in named})
+    return {**extra, "feature-gates": (",".join([*ours.values(), *theirs]),)}
 
 
 def feature_gates(gates: Mapping[str, bool]) -> dict[str, str]:

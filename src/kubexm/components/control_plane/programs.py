@@ -5,11 +5,11 @@ Both modes take their arguments from here: `kubeadm` those that are not its own,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubexm.apis.v1alpha1 import Cluster
-from kubexm.components.control_plane.arguments import Arguments, feature_gates
+from kubexm.components.control_plane.arguments import Arguments, feature_gates, listed, with_gates
 from kubexm.components.control_plane.layout import (
     ADMISSION,
     AUDIT_POLICY,
@@ -24,6 +24,8 @@ from kubexm.components.control_plane.settings import limits_anonymous
 
 __all__ = ["api_server", "controller_manager", "health_ports", "scheduler"]
 
+_NODE_RESTRICTION: Final = "NodeRestriction"
+"""Keeps each kubelet to its own node and the pods on it."""
 _CIPHERS: Final = (
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
@@ -44,7 +46,7 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
         "allow-privileged": "true",
         "authorization-mode": "Node,RBAC",
         "client-ca-file": f"{PKI}/ca.crt",
-        "enable-admission-plugins": "NodeRestriction",
+        "enable-admission-plugins": _NODE_RESTRICTION,
         "enable-bootstrap-token-auth": "true",
         "etcd-cafile": f"{PKI}/etcd/ca.crt",
         "etcd-certfile": f"{PKI}/apiserver-etcd-client.crt",
@@ -81,7 +83,7 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
         **_TLS,
         **feature_gates(spec.kubernetes.feature_gates),
     }
-    extra = spec.kubernetes.api_server.extra_args
+    extra = with_gates(_with_plugins(spec.kubernetes.api_server.extra_args), spec.kubernetes.feature_gates)
     found = Arguments(own, added, extra)
     return found.without({"authorization-mode"}) if "authorization-config" in extra else found
 
@@ -120,7 +122,8 @@ def controller_manager(cluster: Cluster) -> Arguments:
         **_TLS,
         **feature_gates(spec.kubernetes.feature_gates),
     }
-    return Arguments(own, added, spec.kubernetes.controller_manager.extra_args)
+    extra = with_gates(spec.kubernetes.controller_manager.extra_args, spec.kubernetes.feature_gates)
+    return Arguments(own, added, extra)
 
 
 def scheduler(cluster: Cluster) -> Arguments:
@@ -132,7 +135,20 @@ def scheduler(cluster: Cluster) -> Arguments:
         "bind-address": "127.0.0.1",
     }
     added = {"config": str(SCHEDULER_SETTINGS), **_TLS, **feature_gates(kubernetes.feature_gates)}
-    return Arguments(own, added, kubernetes.scheduler.extra_args)
+    return Arguments(own, added, with_gates(kubernetes.scheduler.extra_args, kubernetes.feature_gates))
+
+
+def _with_plugins(extra: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The user's arguments, with NodeRestriction among the plugins to enable, unless it is among those to disable.
+
+    Of two lists that both name a plugin the API server takes neither, and does not start: so kubexm's gives way.
+    """
+    wanted, unwanted = (listed(extra.get(f"{verb}-admission-plugins", ())) for verb in ("enable", "disable"))
+    if _NODE_RESTRICTION in unwanted:
+        return {**extra, "enable-admission-plugins": (",".join(wanted),)}
+    if not wanted:
+        return {name: values for name, values in extra.items() if name != "enable-admission-plugins"}
+    return {**extra, "enable-admission-plugins": (",".join(listed([_NODE_RESTRICTION, *wanted])),)}
 
 
 def _audit(cluster: Cluster) -> dict[str, str]:

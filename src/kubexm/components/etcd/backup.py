@@ -11,6 +11,7 @@ from kubexm.components.etcd.schedule import on_calendar
 from kubexm.components.etcd.unit import hardening
 from kubexm.components.pki.files import ETCD_PKI
 from kubexm.components.topology import LOCALHOST, server_url
+from kubexm.components.units import unit_word
 from kubexm.connector.base import shell
 
 __all__ = ["SCRIPT", "SERVICE_FILE", "TIMER", "TIMER_FILE", "script", "service", "timer"]
@@ -49,7 +50,11 @@ done
 
 
 def service(etcd: Etcd) -> str:
-    """The unit the timer starts; `systemctl start etcd-backup` takes a snapshot at any time."""
+    """The unit the timer starts; `systemctl start etcd-backup` takes a snapshot at any time.
+
+    It makes the directory itself, as root: on hosts where nobody asks for a snapshot there is none.
+    """
+    made = f"/usr/bin/install -d -m 0700 -o {USER} -g {USER} -- {unit_word(etcd.backup.directory)}"
     return f"""{_HEADER}[Unit]
 Description=snapshot of etcd
 After=etcd.service
@@ -58,6 +63,7 @@ After=etcd.service
 Type=oneshot
 User={USER}
 Group={USER}
+ExecStartPre=+{made}
 ExecStart={SCRIPT}
 Nice=10
 IOSchedulingClass=idle

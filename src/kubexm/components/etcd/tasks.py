@@ -130,28 +130,26 @@ class KeepCluster(Task):
 
 
 class ScheduleBackups(Task):
-    """Takes snapshots by the clock where the file says when; takes the timer away where it does not."""
+    """Lets every member take a snapshot when asked, and by the clock where the file says when."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """Script, units and timer on each member, or none."""
+        """Script and unit on each member; the timer too, or no timer."""
         members, g = etcd_members(ctx), FragmentBuilder("etcd.backup")
         etcd = ctx.cluster.spec.etcd
-        if not etcd.backup.schedule:
-            stopped = g.add("stopped", ServiceStopped(unit=backup.TIMER), on=members)
-            for name, path in (("timer", backup.TIMER_FILE), ("unit", backup.SERVICE_FILE), ("script", backup.SCRIPT)):
-                g.add(name, FileAbsent(path=path), on=members, after_same_host=[stopped])
-            return g.build()
-        directory = DirectoryPresent(path=PurePosixPath(etcd.backup.directory), mode=0o700, owner=USER, group=USER)
-        files = (
+        files = [
             HostFile(path=backup.SCRIPT, content=backup.script(etcd), mode=0o755),
             HostFile(path=backup.SERVICE_FILE, content=backup.service(etcd)),
-            HostFile(path=backup.TIMER_FILE, content=backup.timer(etcd)),
-        )
-        nodes = [
-            g.add("directory", directory, on=members, needs=_ACCOUNT),
-            g.add("files", FilesPresent(files=files), on=members),
         ]
-        g.add("running", ServiceRunning(unit=backup.TIMER), on=members, after_same_host=nodes)
+        if etcd.backup.schedule:
+            files.append(HostFile(path=backup.TIMER_FILE, content=backup.timer(etcd)))
+            written = g.add("files", FilesPresent(files=tuple(files)), on=members)
+            # systemd holds on to the unit of a timer: one that was edited is read again when the timer is restarted.
+            running = ServiceRunning(unit=backup.TIMER, inputs=(backup.SERVICE_FILE,))
+            g.add("running", running, on=members, after_same_host=[written])
+        else:
+            g.add("files", FilesPresent(files=tuple(files)), on=members)
+            stopped = g.add("stopped", ServiceStopped(unit=backup.TIMER), on=members)
+            g.add("timer", FileAbsent(path=backup.TIMER_FILE), on=members, after_same_host=[stopped])
         return g.build()
 
 

@@ -45,7 +45,6 @@ class EditOut(BaseModel):
     old: Any = None
     new: Any = None
     kind: str = Field(description="live, upgrade, fixed, added or removed.", examples=["live"])
-    command: str = ""
     note: str = ""
 
 

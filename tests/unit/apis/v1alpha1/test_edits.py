@@ -57,16 +57,10 @@ def test_what_each_edit_is(old: dict[str, Any], new: dict[str, Any], expected: t
     assert difference(old, new)[0] == expected
 
 
-def test_an_upgrade_names_its_command() -> None:
+def test_of_an_upgrade_it_is_said_that_there_is_none() -> None:
     (edit,) = edits(cluster(), cluster({"kubernetes": {"version": "1.35.0"}}))
-    assert edit.command == "kubexm upgrade cluster"
-    assert edit.note == ""
-
-
-def test_minors_are_not_skipped() -> None:
-    (edit,) = edits(cluster({"kubernetes": {"version": "1.33.0"}}), cluster({"kubernetes": {"version": "1.35.0"}}))
     assert edit.kind is EditKind.UPGRADE
-    assert edit.note == "one minor at a time: go to v1.34 first"
+    assert edit.note == "this version of kubexm cannot upgrade a cluster"
 
 
 def test_an_added_host_joins_and_a_removed_one_is_reported() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from kubexm.apis.v1alpha1 import Cluster, EditKind, Model, Outside, SecretSource
-from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, UPGRADE_COMMAND_KEY, camel
+from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, camel
 from tests.unit.config.files import cluster, data
 
 
@@ -41,9 +41,7 @@ class TestEveryField:
         if EDIT_KEY not in extra:
             assert "Model" in str(field.annotation) or any(part.__name__ in str(field.annotation) for part in _models())
             return
-        kind = EditKind(extra[EDIT_KEY])
-        assert kind in {EditKind.LIVE, EditKind.UPGRADE, EditKind.FIXED}
-        assert (UPGRADE_COMMAND_KEY in extra) == (kind is EditKind.UPGRADE)
+        assert EditKind(extra[EDIT_KEY]) in {EditKind.LIVE, EditKind.UPGRADE, EditKind.FIXED}
 
     def test_secrets_are_outside_the_guard(self, model: type[Model], name: str, field: FieldInfo) -> None:
         if SecretSource.__name__ in str(field.annotation):

@@ -88,7 +88,20 @@ def test_a_size_without_a_unit_says_what_to_write() -> None:
 
 @pytest.mark.parametrize(
     ("value", "total", "meant"),
-    [("10%", 20, 2), ("10%", 19, 1), ("10%", 5, 0), ("100%", 7, 7), (3, 20, 3), (3, 2, 2), (0, 9, 0)],
+    [
+        ("10%", 20, 2),
+        ("10%", 19, 1),
+        ("10%", 5, 1),
+        ("10%", 2, 1),
+        ("99%", 1, 0),
+        ("100%", 7, 7),
+        ("100%", 1, 1),
+        ("0%", 5, 0),
+        ("1%", 0, 0),
+        (3, 20, 3),
+        (3, 2, 2),
+        (0, 9, 0),
+    ],
 )
 def test_counts_and_shares(value: object, total: int, meant: int) -> None:
     assert CountOrPercent.parse(value).of(total) == meant

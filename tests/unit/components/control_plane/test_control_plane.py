@@ -45,6 +45,40 @@ spec:
     ).cluster
 
 
+@pytest.mark.parametrize(
+    ("args", "enabled"),
+    [
+        ("v: 2", None),
+        (
+            "enable-admission-plugins: 'AlwaysPullImages,EventRateLimit'",
+            "NodeRestriction,AlwaysPullImages,EventRateLimit",
+        ),
+        ("enable-admission-plugins: [EventRateLimit, NodeRestriction]", "NodeRestriction,EventRateLimit"),
+        ("enable-admission-plugins: ''", None),
+        ("disable-admission-plugins: PodSecurity", None),
+        ("disable-admission-plugins: 'PodSecurity, NodeRestriction'", ""),
+        ("{enable-admission-plugins: A, disable-admission-plugins: NodeRestriction}", "A"),
+    ],
+)
+def test_nodes_are_kept_to_themselves_unless_the_user_says_so_by_name(args: str, enabled: str | None) -> None:
+    extra = args if args.startswith("{") else f"{{{args}}}"
+    found = api_server(cluster(kubernetes=f"    apiServer: {{extraArgs: {extra}}}"))
+    name = "enable-admission-plugins"
+    assert found.whole()[name] == (("NodeRestriction",) if enabled is None else (enabled,))
+    assert found.beyond_kubeadm().get(name) == (None if enabled is None else (enabled,)), "kubeadm enables it itself"
+
+
+def test_gates_of_one_program_stand_beside_those_of_all_and_win() -> None:
+    of = cluster(
+        kubernetes="""\
+    featureGates: {NodeSwap: true, SidecarContainers: false}
+    apiServer: {extraArgs: {feature-gates: "SidecarContainers=true,Mine=true"}}
+    scheduler: {extraArgs: {v: 2}}"""
+    )
+    assert api_server(of).whole()["feature-gates"] == ("NodeSwap=true,SidecarContainers=true,Mine=true",)
+    assert scheduler(of).whole()["feature-gates"] == ("NodeSwap=true,SidecarContainers=false",)
+
+
 def arguments(of: Cluster) -> dict[str, Arguments]:
     return {
         "kube-apiserver": api_server(of, advertise="10.0.0.1", etcd=["https://10.0.0.1:2379"]),

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from kubexm.components.etcd import Etcd
+from kubexm.components.etcd import Etcd, backup
 from kubexm.components.etcd.external import ExternalEtcdHealthy
 from kubexm.components.etcd.joining import MemberAdmitted
 from kubexm.components.etcd.serving import MemberRunning, MemberServing
+from kubexm.components.host_files import FilesPresent
 from kubexm.components.identity import CA_FINGERPRINT, CLUSTER_UID, HostMarked
 from kubexm.components.milestones import ETCD_QUORUM, HOST_READY, PKI_ISSUED
 from kubexm.errors import PlanError
 from kubexm.module import Module, link
 from kubexm.plan import ExecutionFragment, ExecutionGraph
 from kubexm.runtime import ModuleContext, TaskContext
-from kubexm.step import FileAbsent, ServiceRunning
+from kubexm.step import FileAbsent, ServiceRunning, ServiceStopped
 from kubexm.task import FragmentBuilder, Task
 from tests.unit.components.around import Reached, cluster, context_of, marked
 
@@ -178,7 +179,20 @@ def test_of_an_external_etcd_only_its_health_is_asked(tmp_path: Path) -> None:
 
 def test_backups_have_a_timer_where_a_schedule_says_when(tmp_path: Path) -> None:
     graph = plan(tmp_path / "a", cluster('etcd: {backup: {schedule: "0 3 * * *"}}'))
-    assert graph.nodes["etcd.backup.running"].step == ServiceRunning(unit="etcd-backup.timer")
-    graph = plan(tmp_path / "b")
+    running = ServiceRunning(unit="etcd-backup.timer", inputs=(backup.SERVICE_FILE,))
+    assert graph.nodes["etcd.backup.running"].step == running
+    assert _written(graph) == {backup.SCRIPT, backup.SERVICE_FILE, backup.TIMER_FILE}
+
+
+def test_a_member_takes_a_snapshot_when_asked_though_no_schedule_says_when(tmp_path: Path) -> None:
+    graph = plan(tmp_path)
+    assert _written(graph) == {backup.SCRIPT, backup.SERVICE_FILE}
     absent = [node.step for node in graph.nodes.values() if isinstance(node.step, FileAbsent)]
-    assert len(absent) == 3, "a schedule that was taken out of the file takes its timer along"
+    assert absent == [FileAbsent(path=backup.TIMER_FILE)], "a schedule that was taken out takes its timer along"
+    assert graph.nodes["etcd.backup.stopped"].step == ServiceStopped(unit="etcd-backup.timer")
+
+
+def _written(graph: ExecutionGraph) -> set[PurePosixPath]:
+    step = graph.nodes["etcd.backup.files"].step
+    assert isinstance(step, FilesPresent)
+    return {file.path for file in step.files}

@@ -107,9 +107,9 @@ def test_gates_arguments_and_settings_of_the_user_get_there() -> None:
 
 
 def test_an_argument_is_no_variable_of_the_pod() -> None:
-    of = loaded("kubernetes: {kubeProxy: {extraArgs: {x: $(NODE_NAME)}}}")
+    of = loaded("kubernetes: {kubeProxy: {extraArgs: {vmodule: $(NODE_NAME)}}}")
     pod = documents(manifests(of, "image", tunes_conntrack=True))["DaemonSet"]["spec"]["template"]["spec"]
-    assert pod["containers"][0]["command"][-1] == "--x=$$(NODE_NAME)"
+    assert pod["containers"][0]["command"][-1] == "--vmodule=$$(NODE_NAME)"
 
 
 def test_pods_are_made_anew_only_when_their_settings_change() -> None:

@@ -101,6 +101,20 @@ def test_hooks_run_in_order_and_as_the_file_says(tmp_path: Path) -> None:
     assert fourth.after_same_host == (nodes["baseline"].id, first.id, second.id, third.id)
 
 
+@pytest.mark.parametrize(
+    ("on", "hosts"),
+    [
+        ("'cp[2:3]'", ("cp2", "cp3")),
+        ("group:worker", ("w1", "w2")),
+        ("[group:worker, 'cp[1:2]']", ("cp1", "cp2", "w1", "w2")),
+        ("group:all", ("cp1", "cp2", "cp3", "w1", "w2")),
+    ],
+)
+def test_a_hook_runs_on_every_host_its_ranges_and_groups_mean(tmp_path: Path, on: str, hosts: tuple[str, ...]) -> None:
+    hook = f"system: {{preInstall: [{{name: mine, run: 'a', on: {on}}}]}}"
+    assert plan(Fleet(cluster(hook)), tmp_path)["mine"].hosts == hosts
+
+
 def test_what_a_host_gets_depends_on_what_it_is_for(tmp_path: Path) -> None:
     fleet = Fleet(WITH_ETCD_HOST + "  system: {sysctl: {vm.swappiness: 1, kernel.panic: 30}, modules: [tun]}\n")
     nodes = plan(fleet, tmp_path)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kubexm.apis.v1alpha1.cluster import Cluster
-from kubexm.apis.v1alpha1.rules import hosts, kubernetes, networks, roles
+from kubexm.apis.v1alpha1.rules import arguments, hosts, kubernetes, networks, roles
 from kubexm.apis.v1alpha1.rules.base import Finding, Path
 
 __all__ = ["RULES", "check"]
 
-RULES = (*hosts.RULES, *roles.RULES, *networks.RULES, *kubernetes.RULES)
+RULES = (*hosts.RULES, *roles.RULES, *networks.RULES, *kubernetes.RULES, *arguments.RULES)
 
 
 def check(cluster: Cluster, damaged: Collection[Path] = ()) -> list[Finding]:

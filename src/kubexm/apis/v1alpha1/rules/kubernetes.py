@@ -1,12 +1,13 @@
-"""Rules about versions, combinations of types, arguments kubexm owns, and what is applied on top."""
+"""Rules about versions, combinations of types, and what is applied on top. Arguments are in `arguments`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Final
 
+from kubexm.apis.v1alpha1.base import camel
 from kubexm.apis.v1alpha1.cluster import Cluster
+from kubexm.apis.v1alpha1.etcd import Etcd
 from kubexm.apis.v1alpha1.rules.base import Finding, Path, Rule
 from kubexm.apis.v1alpha1.versions import Version
 
@@ -15,51 +16,6 @@ __all__ = ["RULES"]
 _KUBERNETES: Path = ("spec", "kubernetes")
 _ETCD: Path = ("spec", "etcd")
 _VERSION: Path = (*_KUBERNETES, "version")
-
-_OWNED: Final[Mapping[Path, Mapping[str, str]]] = {
-    (*_KUBERNETES, "apiServer"): {
-        "advertise-address": "spec.hosts[].internalAddress",
-        "etcd-servers": "spec.etcd",
-        "secure-port": "spec.controlPlaneEndpoint.port",
-        "service-cluster-ip-range": "spec.network.serviceCIDR",
-        "service-node-port-range": "spec.kubernetes.serviceNodePorts",
-    },
-    (*_KUBERNETES, "controllerManager"): {
-        "cluster-cidr": "spec.network.podCIDR",
-        "cluster-name": "spec.kubernetes.clusterName",
-        "node-cidr-mask-size": "spec.network.nodeMaskV4",
-        "node-cidr-mask-size-ipv4": "spec.network.nodeMaskV4",
-        "node-cidr-mask-size-ipv6": "spec.network.nodeMaskV6",
-        "service-cluster-ip-range": "spec.network.serviceCIDR",
-    },
-    (*_KUBERNETES, "kubelet"): {
-        "bootstrap-kubeconfig": "",
-        "config": "spec.kubernetes.kubelet.config",
-        "container-runtime-endpoint": "spec.kubernetes.containerRuntime",
-        "hostname-override": "spec.hosts[].name",
-        "kubeconfig": "",
-        "node-ip": "spec.hosts[].internalAddress",
-    },
-    (*_KUBERNETES, "kubeProxy"): {
-        "cluster-cidr": "spec.network.podCIDR",
-        "config": "spec.kubernetes.kubeProxy.config",
-        "hostname-override": "spec.hosts[].name",
-        "proxy-mode": "spec.kubernetes.kubeProxy.mode",
-    },
-    _ETCD: {
-        "data-dir": "spec.etcd.dataDir",
-        "initial-advertise-peer-urls": "",
-        "initial-cluster": "",
-        "initial-cluster-state": "",
-        "listen-client-urls": "spec.etcd.clientPort",
-        "listen-peer-urls": "spec.etcd.peerPort",
-        "name": "",
-    },
-}
-_OWNED_CONFIG: Final[Mapping[str, str]] = {
-    "clusterDomain": "spec.kubernetes.dnsDomain",
-    "featureGates": "spec.kubernetes.featureGates",
-}
 
 
 def _types(cluster: Cluster) -> Iterator[Finding]:
@@ -111,6 +67,28 @@ def _external_etcd(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
+def _unused_etcd(cluster: Cluster) -> Iterator[Finding]:
+    etcd, usual = cluster.spec.etcd, Etcd()
+    if etcd.type == "external":
+        for name in ("version", "data_dir", "client_port", "peer_port", "metrics_port", "tuning", "extra_args"):
+            if getattr(etcd, name) != getattr(usual, name):
+                yield Finding(
+                    path=(*_ETCD, camel(name)),
+                    message=f"`{camel(name)}` has no effect on an external etcd",
+                    hint="set it where that etcd is installed, and remove it here",
+                    warning=True,
+                )
+    if etcd.type != "kubexm" and etcd.backup != usual.backup:
+        yield Finding(
+            path=(*_ETCD, "backup"),
+            message=f"this kubexm cannot take snapshots with `etcd.type: {etcd.type}`: only of an etcd it runs under "
+            "systemd, `etcd.type: kubexm`",
+            hint="set spec.etcd.type to `kubexm`, or remove this section and take them yourself with `etcdctl snapshot "
+            "save`",
+            also=((*_ETCD, "type"),),
+        )
+
+
 def _skew(cluster: Cluster) -> Iterator[Finding]:
     kubernetes, etcd = cluster.spec.kubernetes, cluster.spec.etcd
     runtime = kubernetes.container_runtime.version
@@ -121,9 +99,7 @@ def _skew(cluster: Cluster) -> Iterator[Finding]:
             message=f"containerd {runtime} is too old for Kubernetes {kubernetes.version}: it needs {oldest} or newer",
             hint="remove this line to use the version that goes with Kubernetes",
         )
-    if etcd.version is not None and etcd.type == "external":
-        yield Finding(path=(*_ETCD, "version"), message="`version` has no effect on an external etcd", warning=True)
-    elif etcd.version is not None and not Version(3, 5, 0) <= etcd.version < Version(4, 0, 0):
+    if etcd.version is not None and etcd.type != "external" and not Version(3, 5, 0) <= etcd.version < Version(4, 0, 0):
         yield Finding(
             path=(*_ETCD, "version"),
             message=f"etcd {etcd.version} does not go with Kubernetes {kubernetes.version}: it needs v3.5.0 or newer",
@@ -145,45 +121,6 @@ def _proxy(cluster: Cluster) -> Iterator[Finding]:
             path=path,
             message=f"kube-proxy's ipvs mode is deprecated in Kubernetes {version.minor_text}",
             hint="use `mode: nftables`",
-            warning=True,
-        )
-
-
-def _owned(cluster: Cluster) -> Iterator[Finding]:
-    kubernetes = cluster.spec.kubernetes
-    for path, args in (
-        ((*_KUBERNETES, "apiServer"), kubernetes.api_server.extra_args),
-        ((*_KUBERNETES, "controllerManager"), kubernetes.controller_manager.extra_args),
-        ((*_KUBERNETES, "kubelet"), kubernetes.kubelet.extra_args),
-        ((*_KUBERNETES, "kubeProxy"), kubernetes.kube_proxy.extra_args),
-        (_ETCD, cluster.spec.etcd.extra_args),
-    ):
-        for name in args:
-            if name in _OWNED[path]:
-                setting = _OWNED[path][name]
-                yield Finding(
-                    path=(*path, "extraArgs", name),
-                    message=f"kubexm sets `{name}` itself, all over the cluster",
-                    hint=f"set {setting} instead" if setting else "remove this line",
-                )
-    for name in kubernetes.kubelet.config:
-        if name in _OWNED_CONFIG:
-            yield Finding(
-                path=(*_KUBERNETES, "kubelet", "config", name),
-                message=f"kubexm sets `{name}` itself, all over the cluster",
-                hint=f"set {_OWNED_CONFIG[name]} instead",
-            )
-
-
-def _anonymous(cluster: Cluster) -> Iterator[Finding]:
-    server = cluster.spec.kubernetes.api_server
-    taken = sorted(name for name in server.extra_args if name == "anonymous-auth" or name.startswith("oidc-"))
-    if server.anonymous_access == "health" and taken:
-        yield Finding(
-            path=(*_KUBERNETES, "apiServer", "extraArgs", taken[0]),
-            message=f"with `{taken[0]}` the API server cannot keep callers with no identity to its health paths: "
-            "they reach what Kubernetes allows by default",
-            hint="say so with `anonymousAccess: all`, or shut them out with `anonymousAccess: none`",
             warning=True,
         )
 
@@ -255,10 +192,9 @@ def _addons(cluster: Cluster) -> Iterator[Finding]:
 RULES = (
     Rule(_types, needs=((*_KUBERNETES, "type"), (*_ETCD, "type"))),
     Rule(_external_etcd, needs=((*_ETCD, "type"), (*_ETCD, "external"))),
+    Rule(_unused_etcd, needs=(_ETCD,)),
     Rule(_skew, needs=(_VERSION, (*_KUBERNETES, "containerRuntime"), (*_ETCD, "version"), (*_ETCD, "type"))),
     Rule(_proxy, needs=(_VERSION, (*_KUBERNETES, "kubeProxy", "mode"))),
-    Rule(_owned),
-    Rule(_anonymous, needs=((*_KUBERNETES, "apiServer"),)),
     Rule(_durations, needs=(("spec", "certs"), (*_ETCD, "tuning"))),
     Rule(_audit, needs=((*_KUBERNETES, "audit"),)),
     Rule(_exactly_one, needs=(("spec", "assets"),)),

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from itertools import product
 
+from kubexm.apis.v1alpha1.base import camel
 from kubexm.apis.v1alpha1.cluster import Cluster
+from kubexm.apis.v1alpha1.network import Flannel
 from kubexm.apis.v1alpha1.networks import IpAddress, IpNetwork, families, overlap, parse_ip
 from kubexm.apis.v1alpha1.rules.base import Finding, Path, Rule, listed
 
@@ -229,13 +231,25 @@ def _ports(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _flannel(cluster: Cluster) -> Iterator[Finding]:
-    flannel = cluster.spec.network.flannel
-    if cluster.spec.network.plugin == "flannel" and flannel.backend == "host-gw" and flannel.direct_routing:
-        yield Finding(
-            path=(*_NETWORK, "flannel", "directRouting"),
-            message="with `backend: host-gw` every route is direct; directRouting has no effect",
-            warning=True,
-        )
+    network, flannel, usual = cluster.spec.network, cluster.spec.network.flannel, Flannel()
+    if network.plugin != "flannel":
+        for key, there in (("mtu", network.mtu is not None), ("flannel", flannel != usual)):
+            if there:
+                yield Finding(
+                    path=(*_NETWORK, key),
+                    message=f"`{key}` has no effect with `plugin: {network.plugin}`: only flannel is told",
+                    hint="set it where you install your network plugin, and remove it here",
+                    warning=True,
+                )
+    elif flannel.backend == "host-gw":
+        for name in ("direct_routing", "vni", "port"):
+            if getattr(flannel, name) != getattr(usual, name):
+                why = "every route is direct" if name == "direct_routing" else "there is no tunnel"
+                yield Finding(
+                    path=(*_NETWORK, "flannel", camel(name)),
+                    message=f"with `backend: host-gw` {why}; {camel(name)} has no effect",
+                    warning=True,
+                )
 
 
 RULES = (
@@ -250,5 +264,5 @@ RULES = (
     Rule(_endpoint, needs=(_ENDPOINT, ("spec", "kubernetes", "dnsDomain"))),
     Rule(_endpoint_inside, needs=(_POD, _SERVICE, _ENDPOINT)),
     Rule(_ports, needs=(("spec", "etcd"), _ENDPOINT, ("spec", "kubernetes", "serviceNodePorts"))),
-    Rule(_flannel, needs=((*_NETWORK, "flannel"), (*_NETWORK, "plugin"))),
+    Rule(_flannel, needs=((*_NETWORK, "flannel"), (*_NETWORK, "plugin"), (*_NETWORK, "mtu"))),
 )

@@ -208,30 +208,44 @@ def _idle(cluster: Cluster) -> Iterator[Finding]:
         verb = "has" if len(names) == 1 else "have"
         yield Finding(
             path=(*_HOSTS, entry, "name"),
-            message=f"{listed(names)} {verb} no role and will be left alone",
+            message=f"{listed(names)} {verb} no role: only what spec.system says is done there",
             hint="name it in a role group, or remove it",
             warning=True,
         )
 
 
+def _no_nodes(cluster: Cluster) -> Iterator[Finding]:
+    nodes = {host.entry for host in cluster.hosts if host.has_role("controlPlane", "worker")}
+    for index, entry in enumerate(cluster.spec.hosts):
+        for key, written in (("labels", entry.labels), ("taints", entry.taints)):
+            if written and index not in nodes:
+                yield Finding(
+                    path=(*_HOSTS, index, key),
+                    message=f"`{key}` have no effect: {entry.name} is no node of Kubernetes",
+                    hint="name it under controlPlane or worker, or remove this line",
+                    warning=True,
+                )
+
+
 def _hooks(cluster: Cluster) -> Iterator[Finding]:
-    names = {host.name for host in cluster.hosts} | set(cluster.groups) | {ALL}
+    names = sorted({host.name for host in cluster.hosts} | set(cluster.groups) | {ALL})
     for key, hooks in (
         ("preInstall", cluster.spec.system.pre_install),
         ("postInstall", cluster.spec.system.post_install),
     ):
         for index, hook in enumerate(hooks):
             for place, target in enumerate(hook.on):
-                try:
-                    unknown = [name for name in expand(target.removeprefix("group:")) if name not in names]
-                except ValueError:
-                    unknown = [target]
+                path: Path = ("spec", "system", key, index, "on", place)
+                hosts, unknown = cluster.target(target)
                 if unknown:
+                    what = "group" if target.startswith("group:") else "group or host"
                     yield Finding(
-                        path=("spec", "system", key, index, "on", place),
-                        message=f"no group or host is called `{unknown[0]}`",
-                        hint=nearest(unknown[0], sorted(names), "groups and hosts"),
+                        path=path,
+                        message=f"no {what} is called `{unknown[0]}`",
+                        hint=nearest(unknown[0], names, "groups and hosts"),
                     )
+                elif not hosts:
+                    yield Finding(path=path, message=f"`{target}` has no hosts: nothing is run there", warning=True)
 
 
 RULES = (
@@ -245,5 +259,6 @@ RULES = (
     Rule(_not_yet),
     Rule(_balancers, needs=(("spec", "controlPlaneEndpoint"),)),
     Rule(_idle, needs=(_NAMES, _GROUPS)),
+    Rule(_no_nodes, needs=(_NAMES, _GROUPS)),
     Rule(_hooks, needs=(_NAMES, _GROUPS)),
 )

@@ -116,7 +116,17 @@ def test_one_host_key_for_many_hosts_is_doubtful() -> None:
 
 def test_a_host_without_a_role_is_doubtful() -> None:
     hosts = [CP, W, host("spare", "10.9.0.1")]
-    assert warnings({"hosts": hosts}) == [("spec.hosts[2].name", "spare has no role and will be left alone")]
+    said = "spare has no role: only what spec.system says is done there"
+    assert warnings({"hosts": hosts}) == [("spec.hosts[2].name", said)]
+
+
+def test_labels_and_taints_need_a_node() -> None:
+    hosts = [CP, W, host("lb", "10.9.0.1", labels={"a": "b"}, taints=["a:NoSchedule"])]
+    found = warnings({"hosts": hosts, "roleGroups": {"loadbalancer": ["lb"]}})
+    assert found == [
+        ("spec.hosts[2].labels", "`labels` have no effect: lb is no node of Kubernetes"),
+        ("spec.hosts[2].taints", "`taints` have no effect: lb is no node of Kubernetes"),
+    ]
 
 
 def test_a_host_called_like_a_group_is_doubtful() -> None:
@@ -239,6 +249,44 @@ EXTERNAL = {"endpoints": ["https://10.5.0.1:2379"], "caFile": "ca", "certFile": 
             "spec.kubernetes.kubelet.config.clusterDomain",
             "kubexm sets `clusterDomain` itself",
         ),
+        (
+            {"kubernetes": {"kubelet": {"config": {"registerWithTaints": []}}}},
+            "spec.kubernetes.kubelet.config.registerWithTaints",
+            "kubexm sets `registerWithTaints` itself",
+        ),
+        (
+            {"kubernetes": {"kubeProxy": {"config": {"mode": "ipvs"}}}},
+            "spec.kubernetes.kubeProxy.config.mode",
+            "kubexm sets `mode` itself",
+        ),
+        (
+            {"kubernetes": {"kubeProxy": {"extraArgs": {"masquerade-all": True}}}},
+            "spec.kubernetes.kubeProxy.extraArgs.masquerade-all",
+            "`masquerade-all` would do nothing",
+        ),
+        (
+            {"kubernetes": {"scheduler": {"extraArgs": {"kube-api-qps": 100}}}},
+            "spec.kubernetes.scheduler.extraArgs.kube-api-qps",
+            "ignores `kube-api-qps`",
+        ),
+        (
+            {"kubernetes": {"scheduler": {"extraArgs": {"config": "/x"}}}},
+            "spec.kubernetes.scheduler.extraArgs.config",
+            "kubexm sets `config` itself",
+        ),
+        (
+            {"etcd": {"type": "kubeadm", "backup": {"schedule": "0 3 * * *"}}},
+            "spec.etcd.backup",
+            "cannot take snapshots with `etcd.type: kubeadm`",
+        ),
+        (
+            {
+                "etcd": {"type": "external", "external": EXTERNAL, "backup": {"keep": 3}},
+                "roleGroups": {"etcd": []},
+            },
+            "spec.etcd.backup",
+            "cannot take snapshots with `etcd.type: external`",
+        ),
         ({"certs": {"duration": "99999h"}}, "spec.certs.duration", "longer than the CA"),
         ({"etcd": {"tuning": {"electionTimeout": "1s"}}}, "spec.etcd.tuning.electionTimeout", "at least five"),
         (
@@ -269,6 +317,16 @@ EXTERNAL = {"endpoints": ["https://10.5.0.1:2379"], "caFile": "ca", "certFile": 
             "spec.system.preInstall[0].on[1]",
             "no group or host is called `workr`",
         ),
+        (
+            {"system": {"preInstall": [{"name": "x", "run": "true", "on": "w[01:04]"}]}},
+            "spec.system.preInstall[0].on[0]",
+            "no group or host is called `w04`",
+        ),
+        (
+            {"system": {"preInstall": [{"name": "x", "run": "true", "on": "group:w01"}]}},
+            "spec.system.preInstall[0].on[0]",
+            "no group is called `w01`",
+        ),
     ],
 )
 def test_combinations(change: dict[str, Any], where: str, said: str) -> None:
@@ -287,6 +345,9 @@ def test_combinations(change: dict[str, Any], where: str, said: str) -> None:
         {"kubernetes": {"version": "v1.36.1", "containerRuntime": {"version": "2.0.0"}}},
         {"roleGroups": {"worker": ["group:controlPlane"]}, "hosts": [CP]},
         {"network": {"plugin": "none"}},
+        {"kubernetes": {"kubeProxy": {"extraArgs": {"v": 4}, "config": {"iptables": {"masqueradeAll": True}}}}},
+        {"kubernetes": {"scheduler": {"extraArgs": {"leader-elect-lease-duration": "30s"}}}},
+        {"etcd": {"backup": {"schedule": "0 3 * * *"}}},
         {"controlPlaneEndpoint": {"loadBalancer": "external", "address": "10.0.0.100"}},
         {"roleGroups": {"loadbalancer": ["w01"]}},
         {"system": {"postInstall": [{"name": "x", "run": "true", "on": ["all", "w01", "cp[1:2]", "group:worker"]}]}},
@@ -360,12 +421,26 @@ def test_dual_stack_needs_both_addresses_on_every_node() -> None:
             "spec.controlPlaneEndpoint.address",
         ),
         ({"network": {"flannel": {"backend": "host-gw", "directRouting": True}}}, "spec.network.flannel.directRouting"),
+        ({"network": {"flannel": {"backend": "host-gw", "vni": 7}}}, "spec.network.flannel.vni"),
+        ({"network": {"plugin": "none", "mtu": 1400}}, "spec.network.mtu"),
+        ({"network": {"plugin": "none", "flannel": {"port": 4789}}}, "spec.network.flannel"),
+        (
+            {
+                "etcd": {"type": "external", "external": EXTERNAL, "tuning": {"quotaBackend": "4Gi"}},
+                "roleGroups": {"etcd": []},
+            },
+            "spec.etcd.tuning",
+        ),
         (
             {
                 "controlPlaneEndpoint": {"loadBalancer": "external", "address": "1.2.3.4"},
                 "roleGroups": {"loadbalancer": ["w01"]},
             },
             "spec.roleGroups.loadbalancer",
+        ),
+        (
+            {"system": {"postInstall": [{"name": "x", "run": "true", "on": "loadbalancer"}]}},
+            "spec.system.postInstall[0].on[0]",
         ),
     ],
 )

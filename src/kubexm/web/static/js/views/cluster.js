@@ -177,5 +177,5 @@ class ClusterPage {
 /** What an edit of a spec comes to. */
 export function edits(list) {
   const value = (each) => (each === null || each === undefined ? "–" : typeof each === "object" ? JSON.stringify(each) : String(each));
-  return h("ul", { className: "edits" }, list.map((each) => h("li", {}, h("span", { className: `kind ${each.kind}` }, each.kind), h("code", {}, each.path), each.kind === "live" || each.kind === "fixed" || each.kind === "upgrade" ? `: ${value(each.old)} → ${value(each.new)}` : "", each.note && h("span", { className: "dim" }, ` ${each.note}`), each.command && h("code", {}, ` ${each.command}`))));
+  return h("ul", { className: "edits" }, list.map((each) => h("li", {}, h("span", { className: `kind ${each.kind}` }, each.kind), h("code", {}, each.path), each.kind === "live" || each.kind === "fixed" || each.kind === "upgrade" ? `: ${value(each.old)} → ${value(each.new)}` : "", each.note && h("span", { className: "dim" }, ` ${each.note}`))));
 }
