@@ -60,6 +60,20 @@ def assert_nothing_to_do(lab: Lab) -> None:
     assert again.result["changed"] is False, again.changed
 
 
+def assert_parts_can_be_chosen(lab: Lab) -> None:
+    """--only and --skip by component: nothing while all is as in the file, then just what was named."""
+    for words in (("--only", "etcd,kubelet,kubeadm.run.manifests"), ("--skip", "pki")):
+        part = create(lab, *words)
+        assert part.result["changed"] is False, (words, part.changed)
+    edit(lab.cluster_file, kubernetes={"kubelet": {"config": {"maxPods": 99}}})
+    part = create(lab, "--only", "kubelet", "--only", "*.kubelet")
+    assert part.changed == {"kubelet.install.settings", "kubeadm.run.kubelet", "nodes.join.kubelet"}
+    for host in ("n1", "n4"):
+        assert "maxPods: 99" in lab.run(host, "cat", "/etc/kubernetes/kubelet.yaml")
+    assert ready_nodes(lab) == {"n1", "n2", "n3", "n4", "n5"}
+    create(lab)
+
+
 def images_of(lab: Lab, host: str) -> str:
     return lab.run(host, "ctr", "-n", "k8s.io", "images", "ls", "-q")
 
@@ -74,6 +88,7 @@ def test_three_control_planes_and_workers_come_up_stay_and_change_one_at_a_time(
     kubeconfig = lab.cluster_file.parent / ".kubexm" / lab.name / "kubeconfig"
     assert kubeconfig.stat().st_mode & 0o777 == 0o600
     assert_nothing_to_do(lab)
+    assert_parts_can_be_chosen(lab)
 
     edit(lab.cluster_file, kubernetes={"apiServer": {"extraArgs": {"audit-log-maxage": "7"}}})
     changed = create(lab)
