@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from kubexm.cache import Key
 from kubexm.errors import StepError
-from kubexm.runner import Outcome
+from kubexm.runner import Outcome, Restored
 from kubexm.runtime import StepContext
 
-__all__ = ["recall", "remember", "restore", "restore_below", "snapshot"]
+__all__ = ["recall", "remember", "restore", "restore_below", "restore_parameters", "snapshot"]
 
 T = TypeVar("T")
 
@@ -22,13 +23,21 @@ def snapshot(ctx: StepContext) -> PurePosixPath:
 
 async def restore(ctx: StepContext, *paths: PurePosixPath) -> None:
     """Puts paths back as they were before this run, except what somebody else changed since: that is told."""
+    _tell(ctx, [await ctx.host.originals.restore_path(path, under=snapshot(ctx)) for path in paths])
+
+
+async def restore_parameters(ctx: StepContext, keys: Iterable[str]) -> None:
+    """Puts kernel parameters back to what they were before this run, except what somebody else changed since."""
+    _tell(ctx, await ctx.host.originals.restore_parameters(keys, under=snapshot(ctx)))
+
+
+def _tell(ctx: StepContext, restored: Iterable[Restored]) -> None:
     failed: list[str] = []
-    for path in paths:
-        restored = await ctx.host.originals.restore_path(path, under=snapshot(ctx))
-        if restored.outcome is Outcome.FAILED:
-            failed.append(str(path))
-        elif restored.outcome is Outcome.KEPT:
-            ctx.warn(f"{path} was changed by somebody else since, and is left as it is")
+    for one in restored:
+        if one.outcome is Outcome.FAILED:
+            failed.append(one.name)
+        elif one.outcome is Outcome.KEPT:
+            ctx.warn(f"{one.name} was changed by somebody else since, and is left as it is")
     if failed:
         raise StepError(
             f"could not put back {', '.join(failed)}",

@@ -105,6 +105,10 @@ class PrepareHosts(Task):
         for name, hosts, items in _named("sysctl", values):
             step = KernelTuned(values=dict(items), least=wanted.LEAST)
             g.add(name, step, on=_of(ctx, hosts), after=loaded)
+        # What the user wanted once may be there still.
+        bare = [host for host in ctx.hosts() if not values[host.name]]
+        if bare:
+            g.add("sysctl-none", KernelTuned(values={}), on=bare)
         bears_swap = ctx.cluster.spec.kubernetes.kubelet.config.get("failSwapOn") is False
         if ctx.cluster.spec.system.disable_swap and not bears_swap:
             g.add("swap", SwapOff(), on=ctx.hosts())

@@ -83,7 +83,7 @@ class TestKernel:
 
     async def test_only_what_is_too_low_is_raised(self, host: Host) -> None:
         host.kernel({"net.ipv4.ip_forward": "0", "fs.inotify.max_user_watches": "5000"}, None)
-        host.on(r".*kx_sysctl .*", stdout="changed\n")
+        host.on(r".*kx_set_parameter .*", stdout="changed\n")
         await self.STEP.run(host.ctx)
         (change,) = [command for command in host.memory.commands if command.changes]
         assert change.stdin == b"# Managed by kubexm.\nnet.ipv4.ip_forward = 1\n"
@@ -92,6 +92,37 @@ class TestKernel:
         step = KernelTuned(values={"fs.inotify.max_user_watches": "10"}, least={"fs.inotify.max_user_watches": 1000})
         host.kernel({"fs.inotify.max_user_watches": "10"}, "fs.inotify.max_user_watches = 10\n")
         assert not (await step.precheck(host.ctx)).reason.startswith("they")
+
+    async def test_what_left_the_file_goes_back_and_is_shown(self, host: Host) -> None:
+        host.kernel(
+            {"net.ipv4.ip_forward": "1", "fs.inotify.max_user_watches": "5000"},
+            "net.ipv4.ip_forward = 1\nvm.swappiness = 10\nvm.theirs = 3\n",
+        )
+        host.on(r".*kx_left_parameter /var/lib/kubexm/originals /proc/sys vm/.*", stdout="vm.swappiness\t10\t60\n")
+        check = await self.STEP.precheck(host.ctx)
+        assert (check.satisfied, check.reason) == (False, "vm.swappiness is wanted no more, and goes back to 60")
+        assert check.diff == "-vm.swappiness = 10\n+vm.swappiness = 60"
+        host.on(r".*kx_put /etc/sysctl.d/.*", stdout="changed\n")
+        await self.STEP.run(host.ctx)
+        (change,) = [command for command in host.memory.commands if command.changes]
+        assert change.stdin == b"# Managed by kubexm.\nnet.ipv4.ip_forward = 1\n"
+        back = change.script.index("/proc/sys vm/swappiness\n")
+        assert back < change.script.index("kx_put /etc/sysctl.d/"), "the file names it until it is done"
+
+    async def test_nothing_to_give_back_is_no_reason(self, host: Host) -> None:
+        host.kernel({"net.ipv4.ip_forward": "1", "fs.inotify.max_user_watches": "5000"}, "vm.theirs = 3\n")
+        host.on(r".*kx_left_parameter .*")
+        assert (await self.STEP.precheck(host.ctx)).reason == "they are not set so for the next boot"
+
+    async def test_rollback_puts_back_the_file_and_the_live_values(self, host: Host) -> None:
+        host.kernel({"net.ipv4.ip_forward": "1", "fs.inotify.max_user_watches": "5000"}, "vm.swappiness = 10\n")
+        host.on(r".*kx_restore_file .*", stdout="restored\tfile\t/etc/sysctl.d/99-zz-kubexm.conf\n")
+        host.on(r".*restore kernel.*|.*kx_restore_sysctl .*/proc/sys; fi.*", stdout="kept\tsysctl\tvm/swappiness\n")
+        await self.STEP.rollback(host.ctx)
+        script = host.memory.scripts[-1]
+        for path in ("net/ipv4/ip_forward", "fs/inotify/max_user_watches", "vm/swappiness"):
+            assert f"kx_entry /var/lib/kubexm/snapshots/run-1 sysctl {path};" in script
+        assert host.ctx.warnings == ["vm/swappiness was changed by somebody else since, and is left as it is"]
 
     def test_it_touches_just_its_own(self) -> None:
         assert "sysctl:net.ipv4.ip_forward" in self.STEP.writes()
