@@ -11,7 +11,7 @@ from kubexm.errors import StepError
 from kubexm.runner import Outcome, Restored
 from kubexm.runtime import StepContext
 
-__all__ = ["recall", "remember", "restore", "restore_below", "restore_parameters", "snapshot"]
+__all__ = ["recall", "remember", "restore", "restore_below", "restore_parameters", "snapshot", "tell", "was_absent"]
 
 T = TypeVar("T")
 
@@ -23,15 +23,16 @@ def snapshot(ctx: StepContext) -> PurePosixPath:
 
 async def restore(ctx: StepContext, *paths: PurePosixPath) -> None:
     """Puts paths back as they were before this run, except what somebody else changed since: that is told."""
-    _tell(ctx, [await ctx.host.originals.restore_path(path, under=snapshot(ctx)) for path in paths])
+    tell(ctx, [await ctx.host.originals.restore_path(path, under=snapshot(ctx)) for path in paths])
 
 
 async def restore_parameters(ctx: StepContext, keys: Iterable[str]) -> None:
     """Puts kernel parameters back to what they were before this run, except what somebody else changed since."""
-    _tell(ctx, await ctx.host.originals.restore_parameters(keys, under=snapshot(ctx)))
+    tell(ctx, await ctx.host.originals.restore_parameters(keys, under=snapshot(ctx)))
 
 
-def _tell(ctx: StepContext, restored: Iterable[Restored]) -> None:
+def tell(ctx: StepContext, restored: Iterable[Restored]) -> None:
+    """Says what somebody else changed since and was left; StepError for what could not be put back."""
     failed: list[str] = []
     for one in restored:
         if one.outcome is Outcome.FAILED:
@@ -44,6 +45,12 @@ def _tell(ctx: StepContext, restored: Iterable[Restored]) -> None:
             host=ctx.host.name,
             hint=f"how it was is kept below {snapshot(ctx)} on the host: put it back by hand",
         )
+
+
+async def was_absent(ctx: StepContext, path: PurePosixPath) -> bool:
+    """True if this run made the path: it changed it, and there was nothing before."""
+    kept = await ctx.host.originals.list(under=snapshot(ctx))
+    return any(item.kind == "file" and item.name == str(path) and item.was_absent for item in kept)
 
 
 async def restore_below(ctx: StepContext, directory: PurePosixPath) -> None:

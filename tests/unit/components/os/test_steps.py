@@ -172,9 +172,27 @@ class TestOthers:
         step = BaselineKept(shares=(other, Share(hosts=("n1",), directories=("/opt/cni",), parameters=("net.x",))))
         host.on(r".*tree/%2Fopt%2Fcni.*sysctl/net%2Fx.*", stdout="/opt/cni\nnet.x\n")
         assert (await step.precheck(host.ctx)).reason == "it is not known how /opt/cni was and more"
+        host.on(r".*for e in /var/lib/kubexm/originals/tree/.*")
         host.on(r".*kx_tree /var/lib/kubexm/originals /opt/cni .*")
         await step.run(host.ctx)
         assert "/var/lib/etcd" not in host.memory.scripts[-1]
+
+    @pytest.mark.parametrize("known", ["", "/opt/cni\n"], ids=["bare", "of a cluster"])
+    async def test_rollback_clears_where_programs_wrote_on_a_host_that_was_bare(self, host: Host, known: str) -> None:
+        share = Share(hosts=("n1",), directories=("/opt/cni",), parameters=("net.x",), mount_points=("/etc/pki",))
+        step = BaselineKept(shares=(share,))
+        host.on(r".*for e in /var/lib/kubexm/originals/tree/.*", stdout=known)
+        host.on(r".*kx_tree /var/lib/kubexm/originals /opt/cni .*")
+        await step.run(host.ctx)
+        host.on(r".*for e in /var/lib/kubexm/originals/tree/.*", stdout="/opt/cni\n")
+        host.on(r".*kx_clear /var/lib/kubexm/originals/tree/%2Fopt%2Fcni /opt/cni .*")
+        host.on(r".*kx_entry /var/lib/kubexm/originals sysctl net/x;.*", stdout="restored\tsysctl\tnet/x\n")
+        host.on(r".*kx_entry /var/lib/kubexm/originals file /etc/pki\n.*", stdout="restored\tfile\t/etc/pki\n")
+        before = len(host.memory.commands)
+        await step.rollback(host.ctx)
+        done = [command.display for command in host.memory.commands[before:] if command.changes]
+        cleared = ["clear /opt/cni", "restore kernel parameters", "restore /etc/pki"]
+        assert done == ([] if known else cleared), "what was there before this run is not its to clear"
 
     async def test_a_firewall_that_is_not_there_needs_nothing(self, host: Host) -> None:
         step = FirewallOpen(shares=((("n1",), (Opening(port=6443),)),))
@@ -182,6 +200,18 @@ class TestOthers:
         assert (await step.precheck(host.ctx)).satisfied
         host.on(r".*firewall-cmd --state.*", stdout="ufw\n").on(r".*ufw show added.*", stdout="no\n")
         assert (await step.precheck(host.ctx)).reason == "ufw does not let in 6443/tcp"
+
+    async def test_rollback_closes_what_this_run_opened(self, host: Host) -> None:
+        step = FirewallOpen(shares=((("n1",), (Opening(port=6443), Opening(port=10250))),))
+        host.on(r".*firewall-cmd --state.*", stdout="ufw\n").on(r".*ufw show added.*", stdout="no\nyes\n")
+        host.on(r".*ufw allow 6443/tcp comment kubexm.*")
+        await step.run(host.ctx)
+        assert "kx_note /var/lib/kubexm/snapshots/run-1 firewall 'ufw tcp 6443 - -' absent" in host.memory.scripts[-1]
+        host.on(r".*for e in /var/lib/kubexm/snapshots/run-1/firewall/.*", stdout="ufw tcp 6443 - -\n")
+        host.on(r".*ufw delete allow 6443/tcp; fi.*")
+        host.on(r".*for e in /var/lib/kubexm/snapshots/run-1/\*/\*.*")
+        await step.rollback(host.ctx)
+        assert not any("ufw delete allow 10250" in script for script in host.memory.scripts)
 
     async def test_the_time_zone_is_what_localtime_stands_for(self, host: Host) -> None:
         step = TimezoneSet(zone="Europe/Vienna")
