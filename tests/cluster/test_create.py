@@ -16,9 +16,12 @@ from kubexm.lab import Lab
 from kubexm.lab.places import cache_directory
 from kubexm.lab.sources import built_bundle
 from tests.cluster.commands import Outcome, create, edit, ended, killed, kubectl, kubexm, start_kubexm, started_kubexm
+from tests.cluster.host_snapshot import allowed_to_differ, take
 from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
 MakeLab = Callable[..., Lab]
+_TIMEOUT, _TIMEOUT_FILE = "net.ipv4.tcp_fin_timeout", "/proc/sys/net/ipv4/tcp_fin_timeout"
+"""A kernel parameter that each host of a lab has for itself."""
 
 pytestmark = [PATIENT, BUNDLE]
 
@@ -274,6 +277,7 @@ def test_a_taken_port_and_a_wrong_bundle_stop_before_anything_is_changed(fresh_l
 def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="single")
     lab.run("n1", "sh", "-c", "mkdir -p /etc/containerd && echo mine >/etc/containerd/config.toml")
+    before = take(lab, "n1")
     edit(lab.cluster_file, kubernetes={"apiServer": {"extraArgs": {"no-such-flag": "1"}}})
     done = kubexm(lab.cluster_file, "create", "cluster", "--rollback")
     assert done.exit_code == 1
@@ -282,6 +286,8 @@ def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeL
     units = lab.run("n1", "sh", "-c", "systemctl is-active kubelet containerd etcd; :").split()
     assert units == ["inactive"] * 3
     assert lab.run("n1", "sh", "-c", "ls /etc/kubernetes/manifests 2>/dev/null; :") == ""
+    differs = before.differences(take(lab, "n1"), allowed_to_differ("rollback"))
+    assert not differs, differs
 
     # In a cluster that runs, the same takes back the change alone.
     edit(lab.cluster_file, kubernetes={"apiServer": {"extraArgs": {}}})
@@ -292,8 +298,16 @@ def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeL
     assert done.exit_code == 1
     assert lab.run("n1", "cat", "/etc/kubernetes/manifests/kube-controller-manager.yaml") == was
     assert ready_nodes(lab) == {"n1"}
-    edit(lab.cluster_file, kubernetes={"controllerManager": {"extraArgs": {}}})
-    assert create(lab).exit_code == 0
+    edit(lab.cluster_file, kubernetes={"controllerManager": {"extraArgs": {}}}, system={"sysctl": {_TIMEOUT: 33}})
+    was = lab.run("n1", "cat", _TIMEOUT_FILE)
+    create(lab)
+    assert lab.run("n1", "cat", _TIMEOUT_FILE).strip() == "33"
+    edit(lab.cluster_file, system={"sysctl": {}})
+    back = create(lab)
+    assert f"+{_TIMEOUT} = {was.strip()}" in back.diffs["os.host.sysctl", "n1"], (
+        "what left the file goes back, and is shown"
+    )
+    assert lab.run("n1", "cat", _TIMEOUT_FILE) == was
     assert_nothing_to_do(lab)
 
 

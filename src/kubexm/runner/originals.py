@@ -121,11 +121,15 @@ class Originals(Operations):
         return _outcomes(self._checked(result))
 
     async def restore_path(self, path: PurePosixPath | str, *, under: PurePosixPath | None = None) -> Restored:
-        """Puts one path back, except if somebody else changed it since; unchanged if nothing was kept of it."""
+        """Puts one path back, except if somebody else changed it since; unchanged if nothing was kept of it.
+
+        Directories that were made for it go too, once nothing is in them.
+        """
         root, p = shell(self._under(under)), shell(posix(path))
         script = (
             f"{self._library()}kx_entry {root} file {p}\n"
-            f'if [ -d "$kx_e" ]; then kx_restore_file "$kx_e" {p}; else kx_said unchanged file {p}; fi'
+            f'if [ -d "$kx_e" ]; then kx_restore_file "$kx_e" {p}; else kx_said unchanged file {p}; fi\n'
+            f"kx_restore_above {root} {p}"
         )
         return _outcomes(self._checked(await self._change(script, f"restore {path}")))[0]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from kubexm.cache import Key, Scope
+from kubexm.components.removal import NetworkCleared
 from kubexm.connector.base import shell
 from kubexm.runner import Opening
 from kubexm.runtime import StepContext
@@ -36,6 +37,8 @@ class BaselineKept(Step):
     """It is kept how the host was where the cluster's own programs write, so that delete can tell what is theirs."""
 
     shares: tuple[Share, ...]
+    network: NetworkCleared = field(default_factory=NetworkCleared)
+    """How the cluster's network goes again."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks whether all of it was kept, in one read."""
@@ -56,9 +59,11 @@ class BaselineKept(Step):
         if not recall(ctx, _WAS_BARE):
             return
         share, originals = self._share(ctx), ctx.host.originals
+        await self.network.run(ctx)
         await ctx.host.baseline.clear()
         tell(ctx, await originals.restore_parameters(share.parameters))
         tell(ctx, [await originals.restore_path(path) for path in share.mount_points])
+        await ctx.host.services.daemon_reload()  # and systemd forgets units whose files are gone
 
     def reads(self) -> Resources:
         """What was kept."""

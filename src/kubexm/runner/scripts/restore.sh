@@ -59,6 +59,19 @@ kx_restore_file() {
   esac || kx_said failed file "$2"
 }
 
+# kx_restore_above ROOT PATH: directories that were made for a path and hold nothing any more go with it.
+kx_restore_above() {
+  r_p=${2%/*}
+  while [ -n "$r_p" ]; do
+    kx_entry "$1" file "$r_p"
+    r_was=''
+    if [ -e "$kx_e/state" ]; then IFS= read -r r_was <"$kx_e/state"; fi
+    if [ "$r_was" != absent ] || ! rmdir -- "$r_p" 2>/dev/null; then return 0; fi
+    rm -rf -- "$kx_e"
+    r_p=${r_p%/*}
+  done
+}
+
 kx_is_dir() { IFS= read -r r_was <"$1/state" && case $r_was in dir*) return 0 ;; esac; return 1; }
 
 # kx_restore_files ROOT: directories that were there come back first, from the top; all else goes from the bottom up.

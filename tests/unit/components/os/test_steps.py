@@ -19,6 +19,7 @@ from kubexm.components.os.steps import (
     Share,
     TimezoneSet,
 )
+from kubexm.components.removal import NetworkCleared
 from kubexm.errors import CommandError
 from kubexm.runner import Facts, Opening
 from kubexm.runtime import StepContext, Transcript, UnitConnector
@@ -180,7 +181,7 @@ class TestOthers:
     @pytest.mark.parametrize("known", ["", "/opt/cni\n"], ids=["bare", "of a cluster"])
     async def test_rollback_clears_where_programs_wrote_on_a_host_that_was_bare(self, host: Host, known: str) -> None:
         share = Share(hosts=("n1",), directories=("/opt/cni",), parameters=("net.x",), mount_points=("/etc/pki",))
-        step = BaselineKept(shares=(share,))
+        step = BaselineKept(shares=(share,), network=NetworkCleared(links=("cni0",)))
         host.on(r".*for e in /var/lib/kubexm/originals/tree/.*", stdout=known)
         host.on(r".*kx_tree /var/lib/kubexm/originals /opt/cni .*")
         await step.run(host.ctx)
@@ -188,10 +189,14 @@ class TestOthers:
         host.on(r".*kx_clear /var/lib/kubexm/originals/tree/%2Fopt%2Fcni /opt/cni .*")
         host.on(r".*kx_entry /var/lib/kubexm/originals sysctl net/x;.*", stdout="restored\tsysctl\tnet/x\n")
         host.on(r".*kx_entry /var/lib/kubexm/originals file /etc/pki\n.*", stdout="restored\tfile\t/etc/pki\n")
+        host.on(r".*kx_links kube-ipvs0 cni0 .*").on(r".*rm -rf -- .*network/filters").on(
+            r".*systemctl daemon-reload.*"
+        )
         before = len(host.memory.commands)
         await step.rollback(host.ctx)
         done = [command.display for command in host.memory.commands[before:] if command.changes]
-        cleared = ["clear /opt/cni", "restore kernel parameters", "restore /etc/pki"]
+        cleared = ["clear the network", "forget which packet filters there were", "clear /opt/cni"]
+        cleared += ["restore kernel parameters", "restore /etc/pki", "systemctl daemon-reload"]
         assert done == ([] if known else cleared), "what was there before this run is not its to clear"
 
     async def test_a_firewall_that_is_not_there_needs_nothing(self, host: Host) -> None:
