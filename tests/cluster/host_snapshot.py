@@ -1,6 +1,7 @@
-"""How a host is, as far as anybody could care: taken before create and after delete, the two must be the same.
+"""How a host is, as far as anybody could care: taken before create and after delete or rollback, it must be the same.
 
-What may differ is written in docs/delete.md and read from there, so that the page and the proof cannot part.
+What may differ is written in docs/delete.md and docs/rollback.md and read from there, so that the pages and the proof
+cannot part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kubexm.lab import Lab
 
 __all__ = ["Snapshot", "allowed_to_differ", "take"]
 
-_PAGE = Path(__file__).parents[2] / "docs" / "delete.md"
+_DOCS = Path(__file__).parents[2] / "docs"
 _SCRIPT = r"""
 s() { printf '\n=== %s\n' "$1"; }
 s files
@@ -67,9 +68,10 @@ class Snapshot:
         return found
 
 
-def allowed_to_differ() -> dict[str, tuple[str, ...]]:
-    """The written list: patterns by section, from the table in docs/delete.md; one with a `!` takes names out again."""
-    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", _PAGE.read_text(), re.MULTILINE)
+def allowed_to_differ(*pages: str) -> dict[str, tuple[str, ...]]:
+    """The written list: patterns by section, from docs/delete.md's table and more pages'; a `!` takes names out again."""
+    text = "\n".join((_DOCS / f"{page}.md").read_text() for page in ("delete", *pages))
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE)
     found: dict[str, list[str]] = {}
     for section, pattern in rows:
         found.setdefault(section, []).append(pattern)

@@ -31,9 +31,27 @@ from tests.cluster.commands import (
     started_kubexm,
 )
 from tests.cluster.conftest import MakeLab
+from tests.cluster.host_snapshot import allowed_to_differ, take
 from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
+_TIMEOUT, _TIMEOUT_FILE = "net.ipv4.tcp_fin_timeout", "/proc/sys/net/ipv4/tcp_fin_timeout"
+"""A kernel parameter that each host of a lab has for itself."""
+
 pytestmark = [PATIENT, BUNDLE]
+
+
+def assert_parts_can_be_chosen(lab: Lab) -> None:
+    """--only and --skip by component: nothing while all is as in the file, then just what was named."""
+    for words in (("--only", "etcd,kubelet,kubeadm.run.manifests"), ("--skip", "pki")):
+        part = create(lab, *words)
+        assert part.result["changed"] is False, (words, part.changed)
+    edit(lab.cluster_file, kubernetes={"kubelet": {"config": {"maxPods": 99}}})
+    part = create(lab, "--only", "kubelet", "--only", "*.kubelet")
+    assert part.changed == {"kubelet.install.settings", "kubeadm.run.kubelet", "nodes.join.kubelet"}
+    for host in ("n1", "n4"):
+        assert "maxPods: 99" in lab.run(host, "cat", "/etc/kubernetes/kubelet.yaml")
+    assert ready_nodes(lab) == {"n1", "n2", "n3", "n4", "n5"}
+    create(lab)
 
 
 def images_of(lab: Lab, host: str) -> str:
@@ -64,6 +82,7 @@ def test_three_control_planes_and_workers_come_up_stay_and_change_one_at_a_time(
     assert kubeconfig.stat().st_mode & 0o777 == 0o600
     assert nodes_seen_from_here(lab) == (str(lab.host("n1").address), {"n1", "n2", "n3", "n4", "n5"})
     assert_nothing_to_do(lab)
+    assert_parts_can_be_chosen(lab)
 
     edit(lab.cluster_file, kubernetes={"apiServer": {"extraArgs": {"audit-log-maxage": "7"}}})
     with asked_meanwhile(lab, "n4") as answers:
@@ -242,6 +261,7 @@ def test_a_full_disk_says_so_and_resume_finishes(fresh_lab: MakeLab) -> None:
 def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeLab) -> None:
     lab = fresh_lab(topology="single")
     lab.run("n1", "sh", "-c", "mkdir -p /etc/containerd && echo mine >/etc/containerd/config.toml")
+    before = take(lab, "n1")
     edit(lab.cluster_file, kubernetes={"apiServer": {"extraArgs": {"no-such-flag": "1"}}})
     done = kubexm(lab.cluster_file, "create", "cluster", "--rollback")
     assert done.exit_code == 1
@@ -250,6 +270,8 @@ def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeL
     units = lab.run("n1", "sh", "-c", "systemctl is-active kubelet containerd etcd; :").split()
     assert units == ["inactive"] * 3
     assert lab.run("n1", "sh", "-c", "ls /etc/kubernetes/manifests 2>/dev/null; :") == ""
+    differs = before.differences(take(lab, "n1"), allowed_to_differ("rollback"))
+    assert not differs, differs
 
     # In a cluster that runs, the same takes back the change alone.
     edit(lab.cluster_file, kubernetes={"apiServer": {"extraArgs": {}}})
@@ -260,8 +282,14 @@ def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeL
     assert done.exit_code == 1
     assert lab.run("n1", "cat", "/etc/kubernetes/manifests/kube-controller-manager.yaml") == was
     assert ready_nodes(lab) == {"n1"}
-    edit(lab.cluster_file, kubernetes={"controllerManager": {"extraArgs": {}}})
-    assert create(lab).exit_code == 0
+    edit(lab.cluster_file, kubernetes={"controllerManager": {"extraArgs": {}}}, system={"sysctl": {_TIMEOUT: 33}})
+    was = lab.run("n1", "cat", _TIMEOUT_FILE)
+    create(lab)
+    assert lab.run("n1", "cat", _TIMEOUT_FILE).strip() == "33"
+    edit(lab.cluster_file, system={"sysctl": {}})
+    back = create(lab)
+    assert f"+{_TIMEOUT} = {was.strip()}" in back.diffs["os.host.sysctl", "n1"], "what left the file goes back"
+    assert lab.run("n1", "cat", _TIMEOUT_FILE) == was
     assert_nothing_to_do(lab)
 
 

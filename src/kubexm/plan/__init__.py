@@ -14,6 +14,7 @@ from kubexm.plan.results import (
 )
 from kubexm.plan.saved import SavedPlan, changed_paths
 from kubexm.plan.timeline import Span, Timeline, timeline_of
+from kubexm.plan.validation import is_visible
 
 __all__ = [
     "EMPTY",
@@ -36,6 +37,7 @@ __all__ = [
     "State",
     "Timeline",
     "changed_paths",
+    "is_visible",
     "join_after",
     "join_per_host",
     "resolve_milestones",

@@ -11,7 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from kubexm.errors import GraphError, PlanError
+from kubexm.errors import GraphError
 from kubexm.plan.codec import decode, encode
 from kubexm.plan.fragment import ExecutionFragment
 from kubexm.plan.node import ExecutionNode
@@ -80,16 +80,14 @@ class ExecutionGraph:
         """How many (node, host) there are."""
         return sum(len(node.hosts) for node in self.nodes.values())
 
-    def without(self, excluded: Callable[[ExecutionNode], str]) -> ExecutionGraph:
-        """The same graph with some nodes left out: `excluded` gives the reason, or an empty string."""
-        nodes = {node.id: replace(node, excluded=excluded(node) or node.excluded) for node in self.nodes.values()}
-        _refuse_missing_values(nodes)
+    def changed(self, change: Callable[[ExecutionNode], ExecutionNode]) -> ExecutionGraph:
+        """The same graph with other nodes in the same places: ids, hosts and edges must stay as they are."""
+        nodes = {node.id: change(node) for node in self.nodes.values()}
         return ExecutionGraph(self.name, MappingProxyType(nodes), self.policy)
 
     def all_optional(self) -> ExecutionGraph:
         """The same graph in which every failure is reported, and what can go on goes on."""
-        nodes = {node.id: replace(node, optional=True) for node in self.nodes.values()}
-        return ExecutionGraph(self.name, MappingProxyType(nodes), self.policy)
+        return self.changed(lambda node: replace(node, optional=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data that `from_dict` turns back into an equal graph."""
@@ -116,20 +114,3 @@ class ExecutionGraph:
     def digest(self) -> str:
         """sha256 of the canonical JSON."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
-
-
-def _refuse_missing_values(nodes: Mapping[str, ExecutionNode]) -> None:
-    produced: dict[str, list[ExecutionNode]] = {}
-    for node in nodes.values():
-        for key in node.step.produces():
-            produced.setdefault(key.name, []).append(node)
-    for node in nodes.values():
-        if node.excluded:
-            continue
-        for key in (*node.step.consumes(), *node.step.gathers()):
-            makers = produced.get(key.name, ())
-            if makers and all(maker.excluded for maker in makers):
-                raise PlanError(
-                    f"{node.id} needs {key}, and {makers[0].id}, which produces it, is left out ({makers[0].excluded})",
-                    hint=f"keep {makers[0].id}, or leave {node.id} out too",
-                )

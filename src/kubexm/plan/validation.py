@@ -12,7 +12,7 @@ from kubexm.errors import GraphError
 from kubexm.plan.node import ExecutionNode
 from kubexm.plan.order import Precedence
 
-__all__ = ["find_cycle", "validate"]
+__all__ = ["find_cycle", "is_visible", "validate"]
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9_-]*"
 _ID = re.compile(rf"{_WORD}\.{_WORD}\.{_WORD}(@[A-Za-z0-9.+-]+)?")  # names of log files too, so no slashes
@@ -122,12 +122,13 @@ def _missing_values(nodes: Sequence[ExecutionNode]) -> list[str]:
     problems = []
     for node in nodes:
         for key in (*node.step.consumes(), *node.step.gathers()):
-            makers = [maker for maker in producers[key.name] if maker is not node and _visible(key, maker, node)]
+            makers = [maker for maker in producers[key.name] if maker is not node and is_visible(key, maker, node)]
             problems += _uncovered(node, key, makers, order, gathered=key in node.step.gathers())
     return problems
 
 
-def _visible(key: Key[Any], maker: ExecutionNode, consumer: ExecutionNode) -> bool:
+def is_visible(key: Key[Any], maker: ExecutionNode, consumer: ExecutionNode) -> bool:
+    """True if a value that one node produces can be seen by the other, by the key's scope."""
     match key.scope:
         case Scope.PIPELINE:
             return True

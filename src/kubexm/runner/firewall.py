@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from kubexm.connector.base import shell
 from kubexm.runner.base import Operations, library
 from kubexm.runner.files import Files
+from kubexm.runner.originals import Originals, Restored
 from kubexm.runner.services import Services
 
 __all__ = ["Firewall", "FirewallState", "Opening"]
@@ -106,44 +107,66 @@ class Firewall(Operations):
         missing = tuple(o for i, o in enumerate(openings) if not (i < len(open_now) and open_now[i]))
         return FirewallState(kind=kind, missing=missing)
 
-    async def open(self, openings: Sequence[Opening], *, keep: bool = True) -> bool:
+    async def open(
+        self, openings: Sequence[Opening], *, keep: bool = True, snapshot: PurePosixPath | None = None
+    ) -> bool:
         """The active firewall has these openings, now and after a boot. False if it had already, or none is active."""
         state = await self.look(openings)
         if not state.missing:
             return False
         if state.kind in ("nftables", "iptables"):
-            await self._open_rules(state.kind, openings, keep)
+            await self._open_rules(state.kind, openings, keep, snapshot)
             return True
-        root = shell(self._root(keep))
-        notes = [f"kx_note {root} firewall {shell(_name(state.kind, o))} absent || exit 1\n" for o in state.missing]
-        lines = [
-            f"{note if keep else ''}{_add(state.kind, o)} || exit 1"
-            for note, o in zip(notes, state.missing, strict=True)
-        ]
+        roots = [self._root(True)] if keep else []
+        roots += [str(snapshot)] if snapshot is not None else []
+        lines = []
+        for opening in state.missing:
+            name = _name(state.kind, opening)
+            lines += [f"kx_note {shell(root)} firewall {shell(name)} absent || exit 1" for root in roots]
+            lines.append(f"{_add(state.kind, opening)} || exit 1")
         script = library("originals") + "\n".join(lines)
         self._checked(await self._change(script, f"open {len(state.missing)} ports in {state.kind}"))
         return True
 
-    async def opened(self) -> tuple[str, ...]:
+    async def opened(self, *, under: PurePosixPath | None = None) -> tuple[str, ...]:
         """What kubexm opened in firewalld or ufw and has not closed again; plain rules go when their unit stops."""
-        script = f'for e in {shell(self._root(True))}/firewall/*; do if [ -d "$e" ]; then cat -- "$e/name"; fi; done'
+        root = shell(self._root(True) if under is None else str(under))
+        script = f'for e in {root}/firewall/*; do if [ -d "$e" ]; then cat -- "$e/name"; fi; done'
         text = self._checked(await self._read(script, "list what kubexm opened")).text
         return tuple(name for name in text.split("\n") if name)
 
-    async def close_opened(self) -> tuple[str, ...]:
-        """What kubexm opened is closed again; what there was of it."""
-        found = await self.opened()
-        root = self._root(True)
-        lines = [
-            f"if {_present(kind)}; then {_delete(kind, o)}; fi\n"
-            f'kx_entry {shell(root, "firewall", name)}; rm -rf -- "$kx_e"'
-            for name in found
-            for kind, o in [_parsed(name)]
-        ]
+    async def close_opened(self, *, under: PurePosixPath | None = None) -> tuple[str, ...]:
+        """What kubexm opened, or just a run whose snapshot is `under`, is closed again; what there was of it."""
+        found = await self.opened(under=under)
+        roots = [self._root(True), *([str(under)] if under is not None else [])]
+        lines = []
+        for name in found:
+            kind, o = _parsed(name)
+            lines.append(f"if {_present(kind)}; then {_delete(kind, o)}; fi")
+            lines += [f'kx_entry {shell(root, "firewall", name)}; rm -rf -- "$kx_e"' for root in roots]
         if lines:
             script = library("originals") + "\n".join([*lines, ":"])
-            self._checked(await self._change(script, f"close {len(lines)} openings", long=True))
+            self._checked(await self._change(script, f"close {len(found)} openings", long=True))
         return found
+
+    async def undo(self, snapshot: PurePosixPath) -> tuple[Restored, ...]:
+        """The openings are those from before the run whose snapshot this is; what came of its files, if it had any."""
+        await self.close_opened(under=snapshot)
+        originals = Originals(self.connector, self.facts, state=self.state)
+        paths = {str(_UNIT_PATH), str(self._script_path)}
+        kept = [item for item in await originals.list(under=snapshot) if item.kind == "file" and item.name in paths]
+        if not kept:
+            return ()
+        services = Services(self.connector, self.facts, state=self.state)
+        is_new = any(item.name == str(_UNIT_PATH) and item.was_absent for item in kept)
+        if is_new:  # closes what it opened, so before its script is gone
+            await services.stop(_UNIT)
+            await services.disable(_UNIT)
+        restored = [await originals.restore_path(item.name, under=snapshot) for item in kept]
+        await services.daemon_reload()
+        if not is_new:
+            await services.restart(_UNIT, [self._script_path])
+        return tuple(restored)
 
     async def close(self, openings: Sequence[Opening]) -> None:
         """These openings are gone again."""
@@ -160,7 +183,9 @@ class Firewall(Operations):
             await files.remove(self._script_path, keep=False)
             await services.daemon_reload()
 
-    async def _open_rules(self, kind: str, openings: Sequence[Opening], keep: bool) -> None:
+    async def _open_rules(
+        self, kind: str, openings: Sequence[Opening], keep: bool, snapshot: PurePosixPath | None
+    ) -> None:
         """Plain rules live until the next boot only, so a unit of ours puts them in, now and then."""
         files = Files(self.connector, self.facts, state=self.state)
         rules = "\n".join(f"{_query(kind, o)} >/dev/null 2>&1 || {_add(kind, o)} || exit 1" for o in openings)
@@ -174,8 +199,8 @@ class Firewall(Operations):
             f"ExecStop=/bin/sh {self._script_path} close\n\n"
             "[Install]\nWantedBy=multi-user.target\n"
         )
-        await files.write(self._script_path, script, mode=0o700, keep=False)
-        await files.write(_UNIT_PATH, unit, keep=keep)
+        await files.write(self._script_path, script, mode=0o700, keep=False, snapshot=snapshot)
+        await files.write(_UNIT_PATH, unit, keep=keep, snapshot=snapshot)
         await Services(self.connector, self.facts, state=self.state).restart(_UNIT, [self._script_path], keep=keep)
 
     @property

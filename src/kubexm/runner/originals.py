@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 
 from kubexm.connector.base import CommandResult, shell
 from kubexm.runner.base import Operations, library, posix
+from kubexm.runner.sysctl import parameter_path
 
 __all__ = ["Original", "Originals", "Outcome", "Restored"]
 
@@ -120,13 +121,30 @@ class Originals(Operations):
         return _outcomes(self._checked(result))
 
     async def restore_path(self, path: PurePosixPath | str, *, under: PurePosixPath | None = None) -> Restored:
-        """Puts one path back, except if somebody else changed it since; unchanged if nothing was kept of it."""
+        """Puts one path back, except if somebody else changed it since; unchanged if nothing was kept of it.
+
+        Directories that were made for it go too, once nothing is in them.
+        """
         root, p = shell(self._under(under)), shell(posix(path))
         script = (
             f"{self._library()}kx_entry {root} file {p}\n"
-            f'if [ -d "$kx_e" ]; then kx_restore_file "$kx_e" {p}; else kx_said unchanged file {p}; fi'
+            f'if [ -d "$kx_e" ]; then kx_restore_file "$kx_e" {p}; else kx_said unchanged file {p}; fi\n'
+            f"kx_restore_above {root} {p}"
         )
         return _outcomes(self._checked(await self._change(script, f"restore {path}")))[0]
+
+    async def restore_parameters(
+        self, keys: Iterable[str], *, under: PurePosixPath | None = None
+    ) -> tuple[Restored, ...]:
+        """Puts kernel parameters back, except what somebody else changed since; those nothing was kept of stay."""
+        root = shell(self._under(under))
+        calls = [
+            f'kx_entry {root} sysctl {shell(parameter_path(key))}; if [ -d "$kx_e" ]; then '
+            'kx_restore_sysctl "$kx_e" /proc/sys; fi'
+            for key in keys
+        ]
+        script = self._library() + "\n".join([*calls, ":"])
+        return _outcomes(self._checked(await self._change(script, "restore kernel parameters")))
 
     async def forget(self, *, under: PurePosixPath | None = None) -> None:
         """Drops what was kept."""

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kubexm.connector.base import shell
-from kubexm.runner.base import Operations
+from kubexm.runner.base import Operations, library, posix
 
 __all__ = ["Sysctl", "parameter_path"]
 
 _KEY = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")
 _DIRECTORY = PurePosixPath("/etc/sysctl.d")
-_SET = """kx_sysctl() {
-  kx_now=$(cat -- "/proc/sys/$2") || exit 1
-  case $kx_now in *[![:graph:]]*) kx_now=$(printf '%s' "$kx_now" | tr -s '\\t ' ' ') ;; esac
-  if [ "$kx_now" = "$3" ]; then return 0; fi
-  if [ -n "$1" ]; then kx_note "$1" sysctl "$2" "$kx_now" && kx_wrote "$1" sysctl "$2" "$3" || exit 1; fi
-  printf '%s\\n' "$3" >"/proc/sys/$2" || kx_die "cannot set $2 to $3 (it is $kx_now)"
-  echo changed
-}
-"""
+_PROC = "/proc/sys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +33,46 @@ class Sysctl(Operations):
         wanted = {key: _normal(value) for key, value in values.items()}
         return live == wanted and persisted == _content(values)
 
+    async def left_over(self, keys: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Of these parameters those that still have a value kubexm gave them: that value, and the one before."""
+        paths = {key: parameter_path(key) for key in keys}
+        root = self._root(True)
+        script = library("originals") + library("sysctl")
+        script += "\n".join(
+            f"if kx_left_parameter {shell(root, _PROC, path)}; then printf '%s\\t%s\\t%s\\n' {shell(key)} "
+            '"$kx_now" "$kx_was"; fi'
+            for key, path in paths.items()
+        )
+        result = self._checked(await self._read(script + "\n:", "look how kernel parameters were"))
+        rows = (line.split("\t") for line in result.text.split("\n") if line)
+        return {key: (now, was) for key, now, was in rows}
+
     async def apply(
         self,
         values: Mapping[str, str | int],
         *,
+        dropped: Collection[str] = (),
         name: str = "kubexm",
         keep: bool = True,
         snapshot: PurePosixPath | None = None,
     ) -> bool:
         """All have these values, now and at the next boot. False if they had already.
 
-        What was under this name before and is not any more stays as it is until the next boot.
+        Those in `dropped`, which are under this name no more, get back what they had before kubexm; first, so that
+        the file names them until that is done.
         """
         content = _content(values).encode()
         paths = {key: parameter_path(key) for key in values}
         missing = "\n".join(
             f"[ -e /proc/sys/{shell(p)} ] || kx_die 'no such kernel parameter:' {shell(k)}" for k, p in paths.items()
         )
-        sets = "\n".join(
-            f"kx_sysctl {shell(self._root(keep), paths[key], _normal(value))}" for key, value in values.items()
-        )
+        roots = shell(self._root(keep), "" if snapshot is None else str(posix(snapshot)), _PROC)
+        back = "\n".join(f"kx_drop_parameter {roots} {shell(parameter_path(key))}" for key in dropped)
+        sets = "\n".join(f"kx_set_parameter {roots} {shell(paths[key], _normal(v))}" for key, v in values.items())
         put = "kx_put " + shell(_file(name), "644", "root", "root", len(content), "-")
-        script = f"{self._keeping(keep, snapshot)}{_SET}{missing}\n( {put} ) || exit 1\n{sets}\n:"
-        result = await self._change(script, f"set {', '.join(values)}", stdin=content)
+        head = self._keeping(keep, snapshot) + library("sysctl")
+        script = f"{head}{missing}\n{back}\n( {put} ) || exit 1\n{sets}\n:"
+        result = await self._change(script, f"set {', '.join([*values, *dropped])}", stdin=content)
         hint = ""
         if "no such kernel parameter" in result.error_text:
             hint = (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kubexm.errors import UsageError
+from kubexm.plan import is_visible
+from kubexm.step import OnlyRead, Resources, clash
 
 if TYPE_CHECKING:
     from kubexm.apis.v1alpha1 import Cluster
@@ -17,7 +20,11 @@ __all__ = ["choose_hosts", "choose_nodes"]
 
 
 def choose_nodes(graph: ExecutionGraph, only: Sequence[str], skip: Sequence[str]) -> ExecutionGraph:
-    """The graph without what `only` does not name or `skip` does: by node id, the start of one, or a pattern."""
+    """The graph without what `only` does not name or `skip` does: by node id, the start of one, or a pattern.
+
+    What makes values or secrets that the chosen nodes need stays, though `only` does not name it. What `skip` names
+    changes nothing, ever: if its values are needed, they are read.
+    """
     if not only and not skip:
         return graph
     names = _names(graph)
@@ -29,14 +36,24 @@ def choose_nodes(graph: ExecutionGraph, only: Sequence[str], skip: Sequence[str]
                 hint=f"did you mean `{close[0]}`?" if close else "names: " + ", ".join(sorted(_modules(graph))),
             )
 
-    def excluded(node: ExecutionNode) -> str:
-        if any(_selects(selector, node) for selector in skip):
-            return "left out by --skip"
-        if only and not any(_selects(selector, node) for selector in only):
-            return "not named by --only"
-        return ""
+    skipped = {name for name, node in graph.nodes.items() if _any_selects(skip, node)}
+    chosen = [
+        name
+        for name, node in graph.nodes.items()
+        if name not in skipped and not node.excluded and (not only or _any_selects(only, node))
+    ]
+    needed = _with_makers(graph, chosen, skipped)
 
-    return graph.without(excluded)
+    def left(node: ExecutionNode) -> ExecutionNode:
+        if node.excluded or (node.id in needed and node.id not in skipped):
+            return node
+        if node.id not in skipped:
+            return replace(node, excluded="not named by --only")
+        if node.id not in needed:
+            return replace(node, excluded="left out by --skip")
+        return replace(node, step=OnlyRead(step=node.step, why="left out by --skip", needed_by=needed[node.id]))
+
+    return graph.changed(left)
 
 
 def choose_hosts(cluster: Cluster, roles: Sequence[str], limit: Sequence[str]) -> list[str] | None:
@@ -67,11 +84,46 @@ def _any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _selects(selector: str, node: ExecutionNode) -> bool:
-    return node.id == selector or node.id.startswith(f"{selector}.") or fnmatchcase(node.id, selector)
+    """By its id, with or without the host that a copy of it is for."""
+    names = (node.id, node.id.partition("@")[0])
+    return any(name == selector or name.startswith(f"{selector}.") or fnmatchcase(name, selector) for name in names)
+
+
+def _any_selects(selectors: Iterable[str], node: ExecutionNode) -> bool:
+    return any(_selects(selector, node) for selector in selectors)
+
+
+def _with_makers(graph: ExecutionGraph, chosen: Iterable[str], skipped: Collection[str]) -> dict[str, str]:
+    """These nodes and, one after the other, those that make what they need; each with a node that needs it."""
+    makers: dict[str, list[ExecutionNode]] = {}
+    for node in graph.nodes.values():
+        for key in node.step.produces():
+            makers.setdefault(key.name, []).append(node)
+    place = {name: index for index, name in enumerate(graph.nodes)}
+    keepers = [node for node in graph.nodes.values() if _secrets(node.step.writes()) and node.id not in skipped]
+    found = dict.fromkeys(chosen, "")
+    waiting = list(found)
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        keys = (*node.step.consumes(), *node.step.gathers())
+        makes = [maker for key in keys for maker in makers.get(key.name, ()) if is_visible(key, maker, node)]
+        read = _secrets(node.step.reads())
+        earlier = [keeper for keeper in keepers if place[keeper.id] < place[node.id]]
+        makes += [keeper for keeper in earlier if clash(read, _secrets(keeper.step.writes()))]
+        for maker in makes:
+            if maker.id not in found and not maker.excluded:
+                found[maker.id] = node.id
+                waiting.append(maker.id)
+    return found
+
+
+def _secrets(touched: Resources) -> Resources:
+    return frozenset(name for name in touched if name.startswith("secret:"))
 
 
 def _names(graph: ExecutionGraph) -> list[str]:
-    return sorted({part for node in graph.nodes.values() for part in (node.id, node.task, node.module)})
+    ids = {node.id.partition("@")[0] for node in graph.nodes.values()}
+    return sorted(ids.union(*((node.id, node.task, node.module) for node in graph.nodes.values())))
 
 
 def _modules(graph: ExecutionGraph) -> set[str]:

@@ -9,6 +9,7 @@ from kubexm.step.kernel import ModulesLoaded, SwapOff, SysctlSet
 from kubexm.step.lines import BlockInFile, HostsEntries, LineInFile
 from kubexm.step.packages import PackagesInstalled
 from kubexm.step.paths import DirectoryPresent, LinkPresent
+from kubexm.step.reading import OnlyRead
 from kubexm.step.reboot import NoRebootPending
 from kubexm.step.resources import EVERYTHING, NOTHING, Resources, clash, clash_in_cluster, resources
 from kubexm.step.services import ServiceRunning, ServiceStopped
@@ -31,6 +32,7 @@ __all__ = [
     "LinkPresent",
     "ModulesLoaded",
     "NoRebootPending",
+    "OnlyRead",
     "PackagesInstalled",
     "Resources",
     "Reversible",

@@ -14,11 +14,10 @@ from kubexm.runner import ModuleState
 from kubexm.runtime import StepContext
 from kubexm.step.base import Check, Step
 from kubexm.step.resources import Resources, resources
-from kubexm.step.undo import recall, remember, restore, snapshot
+from kubexm.step.undo import recall, remember, restore, restore_parameters, snapshot
 
 __all__ = ["ModulesLoaded", "SwapOff", "SysctlSet"]
 
-_VALUES: Key[dict[str, str]] = Key("step.sysctl.before", per_host=True, scope=Scope.STEP)
 _AREAS: Key[list[str]] = Key("step.swap.before", per_host=True, scope=Scope.STEP)
 
 
@@ -44,20 +43,12 @@ class SysctlSet(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Sets them and writes the file."""
-        live = await ctx.host.sysctl.read(self.values)
-        remember(ctx, _VALUES, {key: value for key, value in live.items() if value is not None})
         await ctx.host.sysctl.apply(self.values, name=self.name, snapshot=snapshot(ctx))
 
     async def rollback(self, ctx: StepContext) -> None:
         """Puts back the file, then the live values."""
-        before = recall(ctx, _VALUES)
         await restore(ctx, self._file)
-        paths = {key: "/proc/sys/" + (key if "/" in key else key.replace(".", "/")) for key in before}
-        script = "\n".join(
-            f"printf '%s\\n' {shell(value)} >{shell(paths[key])} || exit 1" for key, value in before.items()
-        )
-        if script:
-            await ctx.host.command.run(script, display=f"put back {', '.join(before)}")
+        await restore_parameters(ctx, self.values)
 
     def reads(self) -> Resources:
         """The parameters and the file."""

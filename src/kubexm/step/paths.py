@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from kubexm.runtime import StepContext
 from kubexm.step.base import Check, Step
 from kubexm.step.resources import Resources, resources
-from kubexm.step.undo import restore, snapshot
+from kubexm.step.undo import restore, snapshot, was_absent
 
 __all__ = ["DirectoryPresent", "LinkPresent"]
 
@@ -21,6 +21,8 @@ class DirectoryPresent(Step):
     mode: int = 0o755
     owner: str = "root"
     group: str = "root"
+    own: bool = False
+    """What is put in later belongs to it: a rollback that made it takes it away with all in it."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Compares, in one read."""
@@ -35,6 +37,8 @@ class DirectoryPresent(Step):
 
     async def rollback(self, ctx: StepContext) -> None:
         """Puts back how it was; a directory in which others put something stays."""
+        if self.own and await was_absent(ctx, self.path):
+            await ctx.host.directories.remove(self.path)
         await restore(ctx, self.path)
 
     def reads(self) -> Resources:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from kubexm.cache import Key
 from kubexm.errors import StepError
-from kubexm.runner import Outcome
+from kubexm.runner import Outcome, Restored
 from kubexm.runtime import StepContext
 
-__all__ = ["recall", "remember", "restore", "restore_below", "snapshot"]
+__all__ = ["recall", "remember", "restore", "restore_below", "restore_parameters", "snapshot", "tell", "was_absent"]
 
 T = TypeVar("T")
 
@@ -22,19 +23,34 @@ def snapshot(ctx: StepContext) -> PurePosixPath:
 
 async def restore(ctx: StepContext, *paths: PurePosixPath) -> None:
     """Puts paths back as they were before this run, except what somebody else changed since: that is told."""
+    tell(ctx, [await ctx.host.originals.restore_path(path, under=snapshot(ctx)) for path in paths])
+
+
+async def restore_parameters(ctx: StepContext, keys: Iterable[str]) -> None:
+    """Puts kernel parameters back to what they were before this run, except what somebody else changed since."""
+    tell(ctx, await ctx.host.originals.restore_parameters(keys, under=snapshot(ctx)))
+
+
+def tell(ctx: StepContext, restored: Iterable[Restored]) -> None:
+    """Says what somebody else changed since and was left; StepError for what could not be put back."""
     failed: list[str] = []
-    for path in paths:
-        restored = await ctx.host.originals.restore_path(path, under=snapshot(ctx))
-        if restored.outcome is Outcome.FAILED:
-            failed.append(str(path))
-        elif restored.outcome is Outcome.KEPT:
-            ctx.warn(f"{path} was changed by somebody else since, and is left as it is")
+    for one in restored:
+        if one.outcome is Outcome.FAILED:
+            failed.append(one.name)
+        elif one.outcome is Outcome.KEPT:
+            ctx.warn(f"{one.name} was changed by somebody else since, and is left as it is")
     if failed:
         raise StepError(
             f"could not put back {', '.join(failed)}",
             host=ctx.host.name,
             hint=f"how it was is kept below {snapshot(ctx)} on the host: put it back by hand",
         )
+
+
+async def was_absent(ctx: StepContext, path: PurePosixPath) -> bool:
+    """True if this run made the path: it changed it, and there was nothing before."""
+    kept = await ctx.host.originals.list(under=snapshot(ctx))
+    return any(item.kind == "file" and item.name == str(path) and item.was_absent for item in kept)
 
 
 async def restore_below(ctx: StepContext, directory: PurePosixPath) -> None:

@@ -161,9 +161,14 @@ class TestUsers:
 
 
 class TestKernel:
+    def _own_parameters(self, sandbox: Any) -> None:
+        """Parameters of this machine are those of the sandbox as well: without this a test would change them."""
+        sandbox.sh("mkdir -p /scratch/vm && echo 60 >/scratch/vm/swappiness && mount --bind /scratch/vm /proc/sys/vm")
+        assert sandbox.sh("ls /proc/sys/vm").split() == ["swappiness"]
+
     async def test_sysctl(self, sandbox: Any, facts: Facts) -> None:
         sysctl = Sysctl(sandbox, facts)
-        sandbox.sh("mkdir -p /scratch/vm && echo 60 >/scratch/vm/swappiness && mount --bind /scratch/vm /proc/sys/vm")
+        self._own_parameters(sandbox)
         values = await sysctl.read(["vm.swappiness", "vm/swappiness", "no.such.key", "net.ipv4.ip_local_port_range"])
         assert values["vm.swappiness"] == values["vm/swappiness"] == "60"
         assert values["no.such.key"] is None
@@ -179,6 +184,22 @@ class TestKernel:
         assert restored["vm/swappiness"] is Outcome.RESTORED
         assert await sysctl.read(["vm.swappiness"]) == {"vm.swappiness": "60"}
         assert sandbox.sh("ls /etc/sysctl.d").find("kubexm") == -1
+
+    async def test_a_parameter_that_is_wanted_no_more_goes_back(self, sandbox: Any, facts: Facts) -> None:
+        sysctl, originals, run = Sysctl(sandbox, facts), Originals(sandbox, facts), PurePosixPath("/var/lib/kubexm/run")
+        self._own_parameters(sandbox)
+        await sysctl.apply({"vm.swappiness": 10})
+        await sysctl.apply({"vm.swappiness": 20})
+        assert await sysctl.left_over(["vm.swappiness", "net.ipv4.ip_local_port_range"]) == {
+            "vm.swappiness": ("20", "60")
+        }
+        assert await sysctl.apply({}, dropped=("vm.swappiness",), snapshot=run)
+        assert await sysctl.read(["vm.swappiness"]) == {"vm.swappiness": "60"}
+        assert sandbox.sh("cat /etc/sysctl.d/99-zz-kubexm.conf") == "# Managed by kubexm.\n"
+        assert await sysctl.left_over(["vm.swappiness"]) == {}
+        (restored,) = await originals.restore_parameters(["vm.swappiness"], under=run)
+        assert restored.outcome is Outcome.RESTORED
+        assert await sysctl.read(["vm.swappiness"]) == {"vm.swappiness": "20"}
 
     async def test_an_unknown_sysctl_changes_nothing(self, sandbox: Any, facts: Facts) -> None:
         with pytest.raises(CommandError, match=r"no such kernel parameter: net\.nope") as caught:

@@ -1,15 +1,14 @@
-"""The whole plan: the same inputs give the same bytes, parts can be left out where that makes sense."""
+"""The whole plan: the same inputs give the same bytes, nodes can be changed in their places."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kubexm.cache import Key
-from kubexm.errors import GraphError, PlanError
+from kubexm.errors import GraphError
 from kubexm.plan import ExecutionGraph, ExecutionNode, Retry
 from tests.unit.plan.paper import Paper, fragment, graph, node
-
-TOKEN: Key[str] = Key("token")
 
 
 def test_nodes_stand_in_an_order_in_which_each_follows_what_it_waits_for() -> None:
@@ -41,36 +40,12 @@ def test_equal_plans_have_equal_digests_and_others_do_not() -> None:
     assert graph(node("one")).digest != ExecutionGraph.build("other", fragment(node("one"))).digest
 
 
-def left_out(*names: str) -> dict[str, str]:
-    return {f"m.t.{name}": "left out by --skip" for name in names}
-
-
-def test_nodes_can_be_left_out_with_a_reason_and_keep_their_place() -> None:
+def test_nodes_can_be_changed_in_their_places() -> None:
     built = graph(node("one"), node("two", after=["one"]), node("three", after=["two"]))
-    rest = built.without(lambda n: left_out("two").get(n.id, ""))
-    assert {n.id: n.excluded for n in rest.nodes.values()} == {
-        "m.t.one": "",
-        "m.t.two": "left out by --skip",
-        "m.t.three": "",
-    }
+    rest = built.changed(lambda n: replace(n, excluded="why") if n.id == "m.t.two" else n)
+    assert {n.id: n.excluded for n in rest.nodes.values()} == {"m.t.one": "", "m.t.two": "why", "m.t.three": ""}
     assert rest.nodes["m.t.three"].after == ("m.t.two",)
     assert built.nodes["m.t.two"].excluded == "", "the graph itself is as it was"
-    again = rest.without(lambda n: left_out("one").get(n.id, ""))
-    assert [n.excluded for n in again.nodes.values()] == ["left out by --skip", "left out by --skip", ""]
-
-
-def test_whoever_makes_a_value_cannot_be_left_out_while_it_is_needed() -> None:
-    def without(*names: str) -> ExecutionGraph:
-        maker = node("maker", "a", Paper(makes=(TOKEN,)))
-        taker = node("taker", "b", Paper(takes=(TOKEN,)), after=["maker"])
-        return graph(maker, taker).without(lambda n: left_out(*names).get(n.id, ""))
-
-    with pytest.raises(
-        PlanError, match=r"m\.t\.taker needs token, and m\.t\.maker, which produces it, is left out"
-    ) as e:
-        without("maker")
-    assert e.value.hint == "keep m.t.maker, or leave m.t.taker out too"
-    assert all(n.excluded for n in without("maker", "taker").nodes.values())
 
 
 def test_ignoring_errors_makes_every_node_optional() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -76,6 +77,34 @@ class TestWhatWasOpened:
     async def test_nothing_opened_is_nothing_to_close(self, recorder: Any, assumed: Facts) -> None:
         recorder.answers = [""]
         assert await Firewall(recorder, assumed).close_opened() == ()
+        assert not any(command.changes for command in recorder.commands)
+
+
+class TestUndone:
+    """Plain rules: what a run did to the unit that opens them."""
+
+    @pytest.mark.parametrize("was", ["absent", "file 644 0 0 123"])
+    async def test_the_unit_goes_or_opens_what_it_did(self, recorder: Any, assumed: Facts, was: str) -> None:
+        unit, script = "/etc/systemd/system/kubexm-firewall.service", "/var/lib/kubexm/firewall.sh"
+        kept = f"file\t{was}\t{unit}\nfile\t{was}\t{script}\nfile\tabsent\t/etc/other\n"
+        down = ["", ""] if was == "absent" else []
+        back = [f"restored\tfile\t{unit}\n", f"restored\tfile\t{script}\n"]
+        recorder.answers = ["", kept, *down, *back]
+        restored = await Firewall(recorder, assumed).undo(PurePosixPath("/run/1"))
+        assert [item.name for item in restored] == [unit, script]
+        done = [command.display for command in recorder.commands if command.changes]
+        assert "/etc/other" not in str(done)
+        first, last = f"{done[0]} {done[1]}", done[-1]
+        if was == "absent":
+            assert "stop kubexm-firewall.service" in first, "while its script is there, which closes"
+            assert "disable kubexm-firewall.service" in first
+        else:
+            assert "stop" not in str(done)
+            assert "restart kubexm-firewall.service" in last
+
+    async def test_nothing_opened_is_nothing_to_undo(self, recorder: Any, assumed: Facts) -> None:
+        recorder.answers = ["", "file\tabsent\t/etc/other\n"]
+        assert await Firewall(recorder, assumed).undo(PurePosixPath("/run/1")) == ()
         assert not any(command.changes for command in recorder.commands)
 
 

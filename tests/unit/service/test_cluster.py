@@ -189,7 +189,7 @@ async def test_what_is_not_required_or_not_there_is_said(service: ClusterService
         service.run_files("x", cluster)
 
 
-async def test_leaving_a_producer_out_is_refused(service: ClusterService, cluster: Path, root: Path) -> None:
+async def test_parts_of_a_pipeline_by_name(service: ClusterService, cluster: Path, root: Path) -> None:
     planned = await service.plan(cluster, "work", only=["work.files.first"], root=str(root))
     states = {node.id: node.excluded for node in planned.graph.nodes.values()}
     assert states == {

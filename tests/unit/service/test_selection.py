@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,29 @@ import pytest
 from kubexm import config
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.cache import Key
-from kubexm.errors import PlanError, UsageError
+from kubexm.errors import UsageError
 from kubexm.plan import ExecutionGraph
 from kubexm.service.selection import choose_hosts, choose_nodes
+from kubexm.step import NOTHING, OnlyRead, Resources, resources
 from tests.unit.plan.paper import Paper, graph, node
 from tests.unit.runtime.clusters import cluster_file
 
+SEED: Key[str] = Key("seed")
 TOKEN: Key[str] = Key("token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeper(Paper):
+    """Says which secret it makes or takes, and touches no more."""
+
+    makes_secret: str = ""
+    takes_secret: str = ""
+
+    def reads(self) -> Resources:
+        return resources(f"secret:{self.takes_secret}") if self.takes_secret else NOTHING
+
+    def writes(self) -> Resources:
+        return resources(f"secret:{self.makes_secret}") if self.makes_secret else NOTHING
 
 
 @pytest.fixture
@@ -67,12 +84,56 @@ def test_a_slip_finds_its_neighbour(plan: ExecutionGraph) -> None:
     assert caught.value.hint == "names: etcd, network"
 
 
-def test_what_others_need_the_value_of_cannot_be_left_out() -> None:
-    makers = graph(
-        node("a.t.make", "a", Paper(makes=(TOKEN,))), node("b.t.take", "a", Paper(takes=(TOKEN,)), after=["a.t.make"])
+@pytest.fixture
+def chain() -> ExecutionGraph:
+    """A value that is made from another one and taken twice, and a secret."""
+    return graph(
+        node("a.t.first", "a", Paper(makes=(SEED,))),
+        node("b.t.make", "a", Paper(makes=(TOKEN,), takes=(SEED,)), after=["a.t.first"]),
+        node("b.t.other", "a"),
+        node("b.t.secret", "a", Keeper(makes_secret="key")),
+        node("c.t.take", "a", Paper(takes=(TOKEN,)), after=["b.t.make"]),
+        node("d.t.gather", "a", Paper(collects=(TOKEN,)), after=["b.t.make"]),
+        node("e.t.file", "a", Keeper(takes_secret="key"), after=["b.t.secret"]),
+        node("f.t.later", "a", Keeper(makes_secret="key"), after=["e.t.file"]),
     )
-    with pytest.raises(PlanError, match=r"b\.t\.take needs token"):
-        choose_nodes(makers, ["b"], [])
+
+
+def test_what_makes_values_for_the_chosen_ones_is_kept(chain: ExecutionGraph) -> None:
+    for only in ("c", "d.t.gather"):
+        chosen = choose_nodes(chain, [only], [])
+        assert left(chosen) == ["a.t.first", "b.t.make", "c.t.take" if only == "c" else only]
+        assert chosen.nodes["b.t.make"] == chain.nodes["b.t.make"]
+        assert chosen.nodes["b.t.other"].excluded == "not named by --only"
+
+
+def test_what_makes_a_secret_for_the_chosen_ones_is_kept_unless_it_comes_later(chain: ExecutionGraph) -> None:
+    assert left(choose_nodes(chain, ["e"], [])) == ["b.t.secret", "e.t.file"]
+
+
+def test_what_is_skipped_is_only_read_where_its_values_are_needed(chain: ExecutionGraph) -> None:
+    chosen = choose_nodes(chain, [], ["b"])
+    assert left(chosen) == ["a.t.first", "b.t.make", "c.t.take", "d.t.gather", "e.t.file", "f.t.later"]
+    step = chosen.nodes["b.t.make"].step
+    assert isinstance(step, OnlyRead)
+    assert (step.step, step.needed_by) == (chain.nodes["b.t.make"].step, "d.t.gather")
+    assert (step.writes(), step.produces(), step.consumes()) == (NOTHING, (TOKEN,), (SEED,))
+    assert chosen.nodes["b.t.secret"].excluded == "left out by --skip"
+    assert ExecutionGraph.from_dict(chosen.to_dict()).digest == chosen.digest
+    both = choose_nodes(chain, ["c"], ["b"])
+    assert left(both) == ["a.t.first", "b.t.make", "c.t.take"]
+    assert isinstance(both.nodes["b.t.make"].step, OnlyRead)
+    assert left(choose_nodes(chain, [], ["b", "c", "d"])) == ["a.t.first", "e.t.file", "f.t.later"]
+
+
+def test_copies_for_one_host_each_are_named_together_or_alone() -> None:
+    copies = graph(node("k.run.api@a", "a"), node("k.run.api@b", "b", after=["k.run.api@a"]), node("k.run.apis", "a"))
+    assert left(choose_nodes(copies, ["k.run.api"], [])) == ["k.run.api@a", "k.run.api@b"]
+    assert left(choose_nodes(copies, ["*.api"], [])) == ["k.run.api@a", "k.run.api@b"]
+    assert left(choose_nodes(copies, ["k.run.api@b"], [])) == ["k.run.api@b"]
+    with pytest.raises(UsageError) as caught:
+        choose_nodes(copies, ["k.run.aip"], [])
+    assert caught.value.hint == "did you mean `k.run.api`?"
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
-"""Commands as steps."""
+"""Commands as steps, and steps of which only the reading half is wanted."""
 
 from __future__ import annotations
 
 import pytest
 
-from kubexm.errors import CommandError
+from kubexm.errors import CommandError, StepError
 from kubexm.plan.codec import decode, encode
 from kubexm.redact import Secret
-from kubexm.step import EVERYTHING, CommandRun, resources
+from kubexm.step import EVERYTHING, NOTHING, CommandRun, OnlyRead, resources
 from tests.unit.step.bench import Bench
 
 
@@ -65,3 +65,17 @@ def test_what_it_touches_can_be_said() -> None:
     step = CommandRun(command="true", touches=resources("file:/etc/x"))
     assert step.writes() == {"file:/etc/x"}
     assert decode(encode(step), CommandRun) == step
+
+
+async def test_what_is_only_read_is_taken_as_it_is_and_never_brought_about(bench: Bench) -> None:
+    flag = bench.local("flag")
+    other = CommandRun(command=f"touch {flag}", creates=bench.path("flag"), name="flag")
+    step = OnlyRead(step=other, why="left out by --skip", needed_by="etcd.form.founders")
+    with pytest.raises(StepError, match=r"needs it, and it is left out by --skip") as caught:
+        await bench.check(step)
+    assert caught.value.hint == "run it as well, or leave etcd.form.founders out too"
+    assert not flag.exists()
+    flag.touch()
+    assert (await bench.check(step)).satisfied
+    assert (step.reads(), step.writes()) == (other.reads(), NOTHING)
+    assert decode(encode(step), OnlyRead) == step

@@ -195,7 +195,25 @@ async def test_directory_and_link(bench: Bench) -> None:
     await bench.rollback(link)
     await bench.rollback(directory)
     assert not bench.local("current").is_symlink()
-    assert not bench.local("var/lib/x").exists()
+    assert not (bench.root / "host" / "var").exists(), "and those that were made for it"
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_filled_directory_goes_with_a_rollback_only_if_it_is_the_runs_own(
+    bench: Bench, own: bool, there: bool
+) -> None:
+    path = bench.local("var/lib/etcd")
+    if there:
+        path.mkdir(mode=0o755)
+    step = DirectoryPresent(path=bench.path("var/lib/etcd"), mode=0o700, owner=OWNER, group=GROUP, own=own)
+    await bench.reach(step)
+    (path / "member").mkdir()
+    (path / "member" / "db").write_text("data")
+    await bench.rollback(step)
+    assert path.exists() == (there or not own)
+    if there:
+        assert (path.stat().st_mode & 0o7777, (path / "member" / "db").read_text()) == (0o755, "data")
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,10 @@ class System(Model):
         tuple[Annotated[str, AfterValidator(_package)], ...],
         live("Packages to install besides those Kubernetes needs."),
     ] = ()
-    sysctl: Annotated[Sysctl, live("Kernel settings besides those Kubernetes needs; yours win.")] = EMPTY
+    sysctl: Annotated[
+        Sysctl,
+        live("Kernel settings besides those Kubernetes needs; yours win. One taken out goes back to what it was."),
+    ] = EMPTY
     modules: Annotated[
         tuple[Annotated[str, AfterValidator(_module)], ...],
         live("Kernel modules to load besides those Kubernetes needs."),

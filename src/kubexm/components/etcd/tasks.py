@@ -181,7 +181,7 @@ def _prepared(g: FragmentBuilder, ctx: TaskContext, known: NodeHandle) -> list[N
     """The unit, and the directory once it is known that no other cluster's data is in it."""
     members, etcd = etcd_members(ctx), ctx.cluster.spec.etcd
     units = per_host_files(UNIT_FILE, {host.name: _unit(ctx, host) for host in members})
-    directory = DirectoryPresent(path=PurePosixPath(etcd.data_dir), mode=0o700, owner=USER, group=USER)
+    directory = DirectoryPresent(path=PurePosixPath(etcd.data_dir), mode=0o700, owner=USER, group=USER, own=True)
     return [
         g.add("unit", FilesPresent(files=units), on=members, after_same_host=[known]),
         g.add("data", directory, on=members, after_same_host=[known], needs=_ACCOUNT),

@@ -26,16 +26,19 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar
 
+from kubexm.cache import Key, Scope
 from kubexm.connector import Upload
 from kubexm.connector.base import shell
 from kubexm.errors import StepError
 from kubexm.runner import STATE
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
+from kubexm.step.undo import recall, remember
 
 __all__ = ["ImagesImported", "ImagesPulled", "ImagesSent", "WantedImage"]
 
 _INCOMING = STATE / "incoming"
+_BEFORE: Key[list[str]] = Key("images.before", per_host=True, scope=Scope.STEP)
 _SOCKET = "/run/containerd/containerd.sock"
 _LOOK = """\
 for a in {incoming}/images-*.tar; do if [ -f "$a" ]; then printf 'archive %s\\n' "${{a##*/}}"; fi; done
@@ -59,6 +62,10 @@ class WantedImage:
 class _Found:
     archives: frozenset[str]
     images: frozenset[tuple[str, str]]
+
+    def references(self) -> list[str]:
+        """What images are called."""
+        return sorted({reference for reference, _ in self.images})
 
     def lacking(self, wanted: Iterable[WantedImage]) -> tuple[WantedImage, ...]:
         """Those of them that are not there."""
@@ -113,6 +120,16 @@ class _OfImages(Step):
         more = f" and {len(self.images) - 3} more" if len(self.images) > 3 else ""
         return f"{self._verb} {names}{more}"
 
+    async def _remove_new(self, ctx: StepContext) -> None:
+        """Those of these images that came with this run go, under every name: containerd gives them others as well."""
+        before, found = recall(ctx, _BEFORE), await _look(ctx)
+        wanted = {image.reference for image in self.images} - set(before)
+        digests = {digest for reference, digest in found.images if reference in wanted}
+        names = sorted(name for name, digest in found.images if name not in before and digest in digests)
+        if names:
+            words = shell("ctr", "-n", "k8s.io", "images", "rm", *names)
+            await ctx.host.command.run(words, display=f"remove {len(wanted)} images", within=120)
+
     @property
     def _verb(self) -> str:
         raise NotImplementedError
@@ -166,7 +183,9 @@ class ImagesImported(_OfImages):
 
     async def run(self, ctx: StepContext) -> None:
         """Imports what is lacking, and clears up."""
-        lacking = (await _look(ctx)).lacking(self.images)
+        found = await _look(ctx)
+        remember(ctx, _BEFORE, found.references())
+        lacking = found.lacking(self.images)
         if lacking:
             archive = await _send(ctx, lacking)  # costs a look if it was sent already
             await ctx.host.command.run(
@@ -175,6 +194,11 @@ class ImagesImported(_OfImages):
                 within=900,
                 long=True,
             )
+        await _clear(ctx)
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """Removes the images that this run imported, and what is left of their archive."""
+        await self._remove_new(ctx)
         await _clear(ctx)
 
     def writes(self) -> Resources:
@@ -198,7 +222,9 @@ class ImagesPulled(_OfImages):
 
     async def run(self, ctx: StepContext) -> None:
         """Pulls one after the other: each is fetched in parallel parts already."""
-        for image in (await _look(ctx)).lacking(self.images):
+        found = await _look(ctx)
+        remember(ctx, _BEFORE, found.references())
+        for image in found.lacking(self.images):
             result = await ctx.host.command.run(
                 shell("crictl", "--timeout", "900s", "pull", "--", image.reference),
                 display=f"pull {image.reference}",
@@ -213,6 +239,10 @@ class ImagesPulled(_OfImages):
                     host=ctx.host.name,
                     hint="see that the registry has it and spec.registry is right, or use a bundle that holds images",
                 )
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """Removes the images that this run pulled."""
+        await self._remove_new(ctx)
 
     def writes(self) -> Resources:
         """Images."""

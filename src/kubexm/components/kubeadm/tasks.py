@@ -75,7 +75,7 @@ class PrepareControlPlanes(Task):
             logs = PurePosixPath(spec.kubernetes.audit.log_path).parent
             found.append(g.add("audit-log", DirectoryPresent(path=logs, mode=0o700), on=hosts))
         if spec.etcd.type == "kubeadm":
-            data = DirectoryPresent(path=PurePosixPath(spec.etcd.data_dir), mode=0o700)
+            data = DirectoryPresent(path=PurePosixPath(spec.etcd.data_dir), mode=0o700, own=True)
             found.append(g.add("etcd-data", data, on=hosts))
         return found
 

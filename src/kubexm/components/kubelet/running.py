@@ -11,7 +11,12 @@ from kubexm.step import ServiceRunning
 __all__ = ["KubeletRunning"]
 
 _END_PODS: Final = """if systemctl is-active -q kubelet || ! systemctl is-active -q containerd; then exit 0; fi
-crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 60s rmp -f -a
+crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 60s rmp -f -a || exit 1
+systemctl stop kubepods.slice 2>/dev/null
+for d in /sys/fs/cgroup/kubepods* /sys/fs/cgroup/*/kubepods*; do
+  if [ -d "$d" ]; then find "$d" -depth -type d -exec rmdir -- {} + 2>/dev/null; fi
+done
+:
 """
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
-from kubexm.step.undo import restore, snapshot
+from kubexm.step.undo import restore, restore_parameters, snapshot
 
 __all__ = ["KernelTuned"]
 
@@ -24,34 +24,46 @@ class KernelTuned(Step):
     name: str = "kubexm"
 
     async def precheck(self, ctx: StepContext) -> Check:
-        """Compares live values and those for the next boot, in one round trip."""
+        """Compares live values and those for the next boot, in one round trip; another only if some left the file."""
         live, written = await self._look(ctx)
         wanted = self._wanted(live, written)
         wrong = [
-            (key, live[key], value)
+            (key, live[key], _plain(value))
             for key, value in wanted.items()
             if (key in self.values and live[key] != _plain(value)) or (key in self.least and _below(live[key], value))
         ]
-        if wrong:
-            reason = "; ".join(f"{key} is {'not there' if now is None else now}" for key, now, _ in wrong)
-            diff = "\n".join(f"-{key} = {now}\n+{key} = {_plain(value)}" for key, now, value in wrong if now)
-            return Check(False, reason=reason, diff=diff)
+        reasons = [f"{key} is {'not there' if now is None else now}" for key, now, _ in wrong]
+        dropped = [key for key in written if key not in wanted]
+        left = await ctx.host.sysctl.left_over(dropped) if dropped else {}
+        reasons += [f"{key} is wanted no more, and goes back to {was}" for key, (_, was) in left.items()]
+        if reasons:
+            lines = [(key, now, new) for key, now, new in wrong if now]
+            lines += [(key, now, was) for key, (now, was) in left.items()]
+            diff = "\n".join(f"-{key} = {now}\n+{key} = {new}" for key, now, new in lines)
+            return Check(False, reason="; ".join(reasons), diff=diff)
         if written != {key: _plain(value) for key, value in wanted.items()}:
             return Check(False, reason="they are not set so for the next boot")
         return Check(True)
 
     async def run(self, ctx: StepContext) -> None:
-        """Sets them and writes the file; what is right already is not touched, as it may not be writable."""
+        """Sets them and writes the file; what is right already is not touched, as it may not be writable.
+
+        Those that left the file get back what they had before kubexm, unless somebody else changed them since.
+        """
         live, written = await self._look(ctx)
         wanted = self._wanted(live, written)
         for key in self.least:
             if key in wanted and not _below(live[key], wanted[key]):
                 wanted[key] = str(live[key])
-        await ctx.host.sysctl.apply(wanted, name=self.name, snapshot=snapshot(ctx))
+        dropped = tuple(key for key in written if key not in wanted)
+        await ctx.host.sysctl.apply(wanted, dropped=dropped, name=self.name, snapshot=snapshot(ctx))
 
     async def rollback(self, ctx: StepContext) -> None:
-        """Puts back the file; the live values stay until the next boot, which does no harm."""
+        """Puts back the live values, those that had left the file too, and the file."""
+        written = (await self._look(ctx))[1]
         await restore(ctx, self._file)
+        before = (await self._look(ctx))[1]
+        await restore_parameters(ctx, {**self.values, **self.least, **written, **before})
 
     def reads(self) -> Resources:
         """The parameters and the file."""
@@ -63,7 +75,7 @@ class KernelTuned(Step):
 
     def describe(self) -> str:
         """How many."""
-        return f"{len(self.values) + len(self.least)} kernel parameters"
+        return f"{len(self.values) + len(self.least) or 'no'} kernel parameters"
 
     async def _look(self, ctx: StepContext) -> tuple[dict[str, str | None], dict[str, str]]:
         live, text = await asyncio.gather(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from kubexm.cache import Key, Scope
+from kubexm.components.removal import NetworkCleared
 from kubexm.connector.base import shell
 from kubexm.runner import Opening
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
-from kubexm.step.undo import recall, remember, restore, snapshot
+from kubexm.step.undo import recall, remember, restore, snapshot, tell
 
 __all__ = ["BaselineKept", "FirewallOpen", "HostNamed", "HostPrepared", "SelinuxPermissive", "Share", "TimezoneSet"]
 
 _LOCALTIME = PurePosixPath("/etc/localtime")
 _TIMEZONE = PurePosixPath("/etc/timezone")
+_WAS_BARE: Key[bool] = Key("os.bare.before", per_host=True, scope=Scope.STEP)
+"""Nothing of a cluster was known on the host before this run."""
 _OLD_NAME: Key[str] = Key("os.hostname.before", per_host=True, scope=Scope.STEP)
 
 
@@ -34,6 +37,8 @@ class BaselineKept(Step):
     """It is kept how the host was where the cluster's own programs write, so that delete can tell what is theirs."""
 
     shares: tuple[Share, ...]
+    network: NetworkCleared = field(default_factory=NetworkCleared)
+    """How the cluster's network goes again."""
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks whether all of it was kept, in one read."""
@@ -46,7 +51,19 @@ class BaselineKept(Step):
     async def run(self, ctx: StepContext) -> None:
         """Keeps it."""
         share = self._share(ctx)
+        remember(ctx, _WAS_BARE, not await ctx.host.baseline.directories())
         await ctx.host.baseline.keep(share.directories, share.parameters, share.mount_points)
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """Clears what the cluster's programs wrote, if this run brought the first of them; all are stopped by now."""
+        if not recall(ctx, _WAS_BARE):
+            return
+        share, originals = self._share(ctx), ctx.host.originals
+        await self.network.run(ctx)
+        await ctx.host.baseline.clear()
+        tell(ctx, await originals.restore_parameters(share.parameters))
+        tell(ctx, [await originals.restore_path(path) for path in share.mount_points])
+        await ctx.host.services.daemon_reload()  # and systemd forgets units whose files are gone
 
     def reads(self) -> Resources:
         """What was kept."""
@@ -149,7 +166,11 @@ class FirewallOpen(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Opens what is missing."""
-        await ctx.host.firewall.open(self._openings(ctx))
+        await ctx.host.firewall.open(self._openings(ctx), snapshot=snapshot(ctx))
+
+    async def rollback(self, ctx: StepContext) -> None:
+        """Closes what this run opened, and nothing else."""
+        tell(ctx, await ctx.host.firewall.undo(snapshot(ctx)))
 
     def reads(self) -> Resources:
         """The firewall."""

@@ -21,6 +21,7 @@ from kubexm.components.os.steps import (
     Share,
     TimezoneSet,
 )
+from kubexm.components.removal import network_cleared
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import TaskContext
@@ -63,7 +64,7 @@ class StartFromHosts(Task):
             Share(hosts=hosts, directories=directories, parameters=parameters, mount_points=points)
             for hosts, (directories, parameters, points) in _grouped(found)
         )
-        kept = g.add("baseline", BaselineKept(shares=shares), on=ctx.hosts())
+        kept = g.add("baseline", BaselineKept(shares=shares, network=network_cleared(ctx)), on=ctx.hosts())
         add_hooks(g, ctx, ctx.cluster.spec.system.pre_install, place="preInstall", after_same_host=[kept])
         return g.build()
 
@@ -105,6 +106,10 @@ class PrepareHosts(Task):
         for name, hosts, items in _named("sysctl", values):
             step = KernelTuned(values=dict(items), least=wanted.LEAST)
             g.add(name, step, on=_of(ctx, hosts), after=loaded)
+        # What the user wanted once may be there still.
+        bare = [host for host in ctx.hosts() if not values[host.name]]
+        if bare:
+            g.add("sysctl-none", KernelTuned(values={}), on=bare)
         bears_swap = ctx.cluster.spec.kubernetes.kubelet.config.get("failSwapOn") is False
         if ctx.cluster.spec.system.disable_swap and not bears_swap:
             g.add("swap", SwapOff(), on=ctx.hosts())

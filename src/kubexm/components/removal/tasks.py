@@ -24,7 +24,7 @@ from kubexm.plan import ExecutionFragment
 from kubexm.runtime import TaskContext
 from kubexm.task import FragmentBuilder, Task
 
-__all__ = ["GuardHosts", "ReleaseHosts", "Wishes", "missing_hosts"]
+__all__ = ["GuardHosts", "ReleaseHosts", "Wishes", "missing_hosts", "network_cleared"]
 
 _RUNTIME_UNIT: Final = "containerd.service"
 _RUNTIME_FILES: Final = (
@@ -68,6 +68,15 @@ def missing_hosts(ctx: TaskContext) -> tuple[str, ...]:
     return missing if len(missing) < len(ctx.hosts()) else ()
 
 
+def network_cleared(ctx: TaskContext) -> NetworkCleared:
+    """The state of a host whose kernel knows nothing of this cluster's network."""
+    plugin = plugin_of(ctx.cluster)
+    if plugin is None:
+        return NetworkCleared()
+    networks = tuple(str(one) for one in ctx.cluster.spec.network.pod_cidr)
+    return NetworkCleared(links=plugin.links(ctx.cluster), networks=networks)
+
+
 class GuardHosts(Task):
     """Refuses hosts of other clusters."""
 
@@ -92,7 +101,7 @@ class ReleaseHosts(Task):
         tools = tuple(image(ctx, name) for name in ("kube-proxy", *borrowed))
         gone = WorkloadsGone(keep_runtime=wishes.runtime, keep_data=wishes.data, tools=tools)
         stopped = g.add("workloads", gone, on=hosts)
-        network = g.add("network", self._network(ctx), on=hosts, after_same_host=[stopped])
+        network = g.add("network", network_cleared(ctx), on=hosts, after_same_host=[stopped])
         directories = g.add("directories", self._directories(ctx), on=hosts, after_same_host=[network])
         restored = g.add("originals", HostRestored(keep=self._files(ctx)), on=hosts, after_same_host=[directories])
         packages = g.add("packages", PackagesGone(), on=hosts, after_same_host=[restored])
@@ -100,13 +109,6 @@ class ReleaseHosts(Task):
         local = WorkDirectoryCleared(missing=missing_hosts(ctx))
         g.add("work-directory", local, on=ctx.control_node, after=[released])
         return g.build()
-
-    def _network(self, ctx: TaskContext) -> NetworkCleared:
-        plugin = plugin_of(ctx.cluster)
-        if plugin is None:
-            return NetworkCleared()
-        networks = tuple(str(one) for one in ctx.cluster.spec.network.pod_cidr)
-        return NetworkCleared(links=plugin.links(ctx.cluster), networks=networks)
 
     def _directories(self, ctx: TaskContext) -> DirectoriesCleared:
         spec, keep, why = ctx.cluster.spec, [], []

@@ -59,6 +59,19 @@ kx_restore_file() {
   esac || kx_said failed file "$2"
 }
 
+# kx_restore_above ROOT PATH: directories that were made for a path and hold nothing any more go with it.
+kx_restore_above() {
+  r_p=${2%/*}
+  while [ -n "$r_p" ]; do
+    kx_entry "$1" file "$r_p"
+    r_was=''
+    if [ -e "$kx_e/state" ]; then IFS= read -r r_was <"$kx_e/state"; fi
+    if [ "$r_was" != absent ] || ! rmdir -- "$r_p" 2>/dev/null; then return 0; fi
+    rm -rf -- "$kx_e"
+    r_p=${r_p%/*}
+  done
+}
+
 kx_is_dir() { IFS= read -r r_was <"$1/state" && case $r_was in dir*) return 0 ;; esac; return 1; }
 
 # kx_restore_files ROOT: directories that were there come back first, from the top; all else goes from the bottom up.
@@ -79,16 +92,20 @@ kx_restore_files() {
   rm -f -- "$1/.order"
 }
 
+# kx_restore_sysctl ENTRY PROC
+kx_restore_sysctl() {
+  IFS= read -r r_p <"$1/name" && IFS= read -r r_was <"$1/state" || return 0
+  r_now=$(cat -- "$2/$r_p" 2>/dev/null | tr -s '\t ' ' ')
+  if [ "$r_now" = "$r_was" ] || [ "$r_was" = absent ]; then kx_done unchanged sysctl "$r_p" "$1"
+  elif ! kx_ours "$1" "$r_now"; then kx_said kept sysctl "$r_p"
+  elif printf '%s\n' "$r_was" >"$2/$r_p"; then kx_done restored sysctl "$r_p" "$1"
+  else kx_said failed sysctl "$r_p"; fi
+}
+
 # kx_restore_sysctls ROOT PROC
 kx_restore_sysctls() {
   for r_e in "$1"/sysctl/*; do
-    if ! [ -d "$r_e" ]; then continue; fi
-    IFS= read -r r_p <"$r_e/name" && IFS= read -r r_was <"$r_e/state" || continue
-    r_now=$(cat -- "$2/$r_p" 2>/dev/null | tr -s '\t ' ' ')
-    if [ "$r_now" = "$r_was" ] || [ "$r_was" = absent ]; then kx_done unchanged sysctl "$r_p" "$r_e"
-    elif ! kx_ours "$r_e" "$r_now"; then kx_said kept sysctl "$r_p"
-    elif printf '%s\n' "$r_was" >"$2/$r_p"; then kx_done restored sysctl "$r_p" "$r_e"
-    else kx_said failed sysctl "$r_p"; fi
+    if [ -d "$r_e" ]; then kx_restore_sysctl "$r_e" "$2"; fi
   done
 }
 

@@ -13,6 +13,7 @@ import pytest
 
 from kubexm import config
 from kubexm.assets import Bundle
+from kubexm.cache.scoped import Caches
 from kubexm.components.images.steps import ImagesImported, ImagesPulled, ImagesSent, WantedImage, archive_name
 from kubexm.errors import CommandError, StepError
 from kubexm.plan.codec import decode, encode
@@ -30,6 +31,13 @@ case "$*" in
     tar -xOf "$a" index.json | python3 -c 'import json,sys
 for m in json.load(sys.stdin)["manifests"]:
     print(m["annotations"]["io.containerd.image.name"], "t", m["digest"], "1 MiB", "linux/amd64", "-")' >>{store} ;;
+  *"images rm "*)
+    shift 4
+    for a; do
+      grep -q "^$a " {store} || exit 1
+      grep -v "^$a " {store} >{store}.new
+      mv {store}.new {store}
+    done ;;
   *) echo "what is $*?" >&2; exit 97 ;;
 esac
 """
@@ -147,11 +155,36 @@ async def test_rollback_removes_what_was_sent(bench: Bench) -> None:
     assert incoming(bench) == []
 
 
+def stored(bench: Bench) -> list[str]:
+    return [line.split(" ")[0] for line in (bench.root / "store").read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("containerd")
+async def test_rollback_removes_what_this_run_imported_under_every_name(bench: Bench) -> None:
+    there, (added, other) = wanted(bench, "pause"), wanted(bench, "coredns", "kube-proxy")
+    await bench.run(ImagesImported(images=there))
+    with (bench.root / "store").open("a") as store:
+        store.write(f"mine:1 t {other.digest} 1 MiB linux/amd64 -\n")
+        store.write(f"{other.reference} t sha256:{'0' * 64} 1 MiB linux/amd64 -\n")
+    bench = replace(bench, run_id="run-2", context=replace(bench.context, caches=Caches()))
+    step = ImagesImported(images=(*there, added, other))
+    await bench.reach(step)
+    with (bench.root / "store").open("a") as store:
+        store.write(f"sha256:c0ffee t {added.digest} 1 MiB linux/amd64 -\n")
+        store.write(f"theirs:1 t sha256:{'1' * 64} 1 MiB linux/amd64 -\n")
+    await bench.rollback(step)
+    left = [there[0].reference, "mine:1", other.reference, "theirs:1"]
+    assert sorted(set(stored(bench))) == sorted(left), "what was there, or came from others, stays"
+    await bench.rollback(step)
+
+
 @pytest.mark.usefixtures("containerd")
 async def test_what_no_bundle_has_is_pulled(bench: Bench) -> None:
     step = ImagesPulled(images=(WantedImage(name="pause", reference="r.example.com/pause:3.10.1"),))
     bench.program("crictl", f'for a; do :; done; echo "$a t sha256:1 1 MiB p -" >>{bench.root / "store"}')
     await bench.reach(step)
+    await bench.rollback(step)
+    assert stored(bench) == []
     bench.program("crictl", "echo 'failed to resolve: 401 Unauthorized' >&2; exit 1")
     other = ImagesPulled(images=(WantedImage(name="x", reference="r.example.com/x:1"),))
     with pytest.raises(StepError, match="401 Unauthorized") as caught:

@@ -131,6 +131,13 @@ def test_what_a_host_gets_depends_on_what_it_is_for(tmp_path: Path) -> None:
     assert node.values["net.ipv4.ip_forward"] == "1"
     assert node.values["kernel.panic"] == "30", "the user's value wins"
     assert full.id in nodes["sysctl-2"].after_same_host
+    assert "sysctl-none" not in nodes
+
+
+def test_hosts_that_need_no_kernel_parameters_are_asked_for_what_was_wanted_once(tmp_path: Path) -> None:
+    none = plan(Fleet(WITH_ETCD_HOST), tmp_path)["sysctl-none"]
+    assert (none.hosts, none.step) == (("e1", "lb1"), KernelTuned(values={}))
+    assert none.step.describe() == "no kernel parameters"
 
 
 def test_directories_are_kept_where_the_cluster_writes(tmp_path: Path) -> None:

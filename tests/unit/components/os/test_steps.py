@@ -19,6 +19,7 @@ from kubexm.components.os.steps import (
     Share,
     TimezoneSet,
 )
+from kubexm.components.removal import NetworkCleared
 from kubexm.errors import CommandError
 from kubexm.runner import Facts, Opening
 from kubexm.runtime import StepContext, Transcript, UnitConnector
@@ -83,7 +84,7 @@ class TestKernel:
 
     async def test_only_what_is_too_low_is_raised(self, host: Host) -> None:
         host.kernel({"net.ipv4.ip_forward": "0", "fs.inotify.max_user_watches": "5000"}, None)
-        host.on(r".*kx_sysctl .*", stdout="changed\n")
+        host.on(r".*kx_set_parameter .*", stdout="changed\n")
         await self.STEP.run(host.ctx)
         (change,) = [command for command in host.memory.commands if command.changes]
         assert change.stdin == b"# Managed by kubexm.\nnet.ipv4.ip_forward = 1\n"
@@ -92,6 +93,37 @@ class TestKernel:
         step = KernelTuned(values={"fs.inotify.max_user_watches": "10"}, least={"fs.inotify.max_user_watches": 1000})
         host.kernel({"fs.inotify.max_user_watches": "10"}, "fs.inotify.max_user_watches = 10\n")
         assert not (await step.precheck(host.ctx)).reason.startswith("they")
+
+    async def test_what_left_the_file_goes_back_and_is_shown(self, host: Host) -> None:
+        host.kernel(
+            {"net.ipv4.ip_forward": "1", "fs.inotify.max_user_watches": "5000"},
+            "net.ipv4.ip_forward = 1\nvm.swappiness = 10\nvm.theirs = 3\n",
+        )
+        host.on(r".*kx_left_parameter /var/lib/kubexm/originals /proc/sys vm/.*", stdout="vm.swappiness\t10\t60\n")
+        check = await self.STEP.precheck(host.ctx)
+        assert (check.satisfied, check.reason) == (False, "vm.swappiness is wanted no more, and goes back to 60")
+        assert check.diff == "-vm.swappiness = 10\n+vm.swappiness = 60"
+        host.on(r".*kx_put /etc/sysctl.d/.*", stdout="changed\n")
+        await self.STEP.run(host.ctx)
+        (change,) = [command for command in host.memory.commands if command.changes]
+        assert change.stdin == b"# Managed by kubexm.\nnet.ipv4.ip_forward = 1\n"
+        back = change.script.index("/proc/sys vm/swappiness\n")
+        assert back < change.script.index("kx_put /etc/sysctl.d/"), "the file names it until it is done"
+
+    async def test_nothing_to_give_back_is_no_reason(self, host: Host) -> None:
+        host.kernel({"net.ipv4.ip_forward": "1", "fs.inotify.max_user_watches": "5000"}, "vm.theirs = 3\n")
+        host.on(r".*kx_left_parameter .*")
+        assert (await self.STEP.precheck(host.ctx)).reason == "they are not set so for the next boot"
+
+    async def test_rollback_puts_back_the_file_and_the_live_values(self, host: Host) -> None:
+        host.kernel({"net.ipv4.ip_forward": "1", "fs.inotify.max_user_watches": "5000"}, "vm.swappiness = 10\n")
+        host.on(r".*kx_restore_file .*", stdout="restored\tfile\t/etc/sysctl.d/99-zz-kubexm.conf\n")
+        host.on(r".*restore kernel.*|.*kx_restore_sysctl .*/proc/sys; fi.*", stdout="kept\tsysctl\tvm/swappiness\n")
+        await self.STEP.rollback(host.ctx)
+        script = host.memory.scripts[-1]
+        for path in ("net/ipv4/ip_forward", "fs/inotify/max_user_watches", "vm/swappiness"):
+            assert f"kx_entry /var/lib/kubexm/snapshots/run-1 sysctl {path};" in script
+        assert host.ctx.warnings == ["vm/swappiness was changed by somebody else since, and is left as it is"]
 
     def test_it_touches_just_its_own(self) -> None:
         assert "sysctl:net.ipv4.ip_forward" in self.STEP.writes()
@@ -141,9 +173,31 @@ class TestOthers:
         step = BaselineKept(shares=(other, Share(hosts=("n1",), directories=("/opt/cni",), parameters=("net.x",))))
         host.on(r".*tree/%2Fopt%2Fcni.*sysctl/net%2Fx.*", stdout="/opt/cni\nnet.x\n")
         assert (await step.precheck(host.ctx)).reason == "it is not known how /opt/cni was and more"
+        host.on(r".*for e in /var/lib/kubexm/originals/tree/.*")
         host.on(r".*kx_tree /var/lib/kubexm/originals /opt/cni .*")
         await step.run(host.ctx)
         assert "/var/lib/etcd" not in host.memory.scripts[-1]
+
+    @pytest.mark.parametrize("known", ["", "/opt/cni\n"], ids=["bare", "of a cluster"])
+    async def test_rollback_clears_where_programs_wrote_on_a_host_that_was_bare(self, host: Host, known: str) -> None:
+        share = Share(hosts=("n1",), directories=("/opt/cni",), parameters=("net.x",), mount_points=("/etc/pki",))
+        step = BaselineKept(shares=(share,), network=NetworkCleared(links=("cni0",)))
+        host.on(r".*for e in /var/lib/kubexm/originals/tree/.*", stdout=known)
+        host.on(r".*kx_tree /var/lib/kubexm/originals /opt/cni .*")
+        await step.run(host.ctx)
+        host.on(r".*for e in /var/lib/kubexm/originals/tree/.*", stdout="/opt/cni\n")
+        host.on(r".*kx_clear /var/lib/kubexm/originals/tree/%2Fopt%2Fcni /opt/cni .*")
+        host.on(r".*kx_entry /var/lib/kubexm/originals sysctl net/x;.*", stdout="restored\tsysctl\tnet/x\n")
+        host.on(r".*kx_entry /var/lib/kubexm/originals file /etc/pki\n.*", stdout="restored\tfile\t/etc/pki\n")
+        host.on(r".*kx_links kube-ipvs0 cni0 .*").on(r".*rm -rf -- .*network/filters").on(
+            r".*systemctl daemon-reload.*"
+        )
+        before = len(host.memory.commands)
+        await step.rollback(host.ctx)
+        done = [command.display for command in host.memory.commands[before:] if command.changes]
+        cleared = ["clear the network", "forget which packet filters there were", "clear /opt/cni"]
+        cleared += ["restore kernel parameters", "restore /etc/pki", "systemctl daemon-reload"]
+        assert done == ([] if known else cleared), "what was there before this run is not its to clear"
 
     async def test_a_firewall_that_is_not_there_needs_nothing(self, host: Host) -> None:
         step = FirewallOpen(shares=((("n1",), (Opening(port=6443),)),))
@@ -151,6 +205,18 @@ class TestOthers:
         assert (await step.precheck(host.ctx)).satisfied
         host.on(r".*firewall-cmd --state.*", stdout="ufw\n").on(r".*ufw show added.*", stdout="no\n")
         assert (await step.precheck(host.ctx)).reason == "ufw does not let in 6443/tcp"
+
+    async def test_rollback_closes_what_this_run_opened(self, host: Host) -> None:
+        step = FirewallOpen(shares=((("n1",), (Opening(port=6443), Opening(port=10250))),))
+        host.on(r".*firewall-cmd --state.*", stdout="ufw\n").on(r".*ufw show added.*", stdout="no\nyes\n")
+        host.on(r".*ufw allow 6443/tcp comment kubexm.*")
+        await step.run(host.ctx)
+        assert "kx_note /var/lib/kubexm/snapshots/run-1 firewall 'ufw tcp 6443 - -' absent" in host.memory.scripts[-1]
+        host.on(r".*for e in /var/lib/kubexm/snapshots/run-1/firewall/.*", stdout="ufw tcp 6443 - -\n")
+        host.on(r".*ufw delete allow 6443/tcp; fi.*")
+        host.on(r".*for e in /var/lib/kubexm/snapshots/run-1/\*/\*.*")
+        await step.rollback(host.ctx)
+        assert not any("ufw delete allow 10250" in script for script in host.memory.scripts)
 
     async def test_the_time_zone_is_what_localtime_stands_for(self, host: Host) -> None:
         step = TimezoneSet(zone="Europe/Vienna")

@@ -1,0 +1,64 @@
+"""A step of which only the reading half is wanted: its values, and no change. Must not know which step that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kubexm.cache import Key
+from kubexm.errors import StepError
+from kubexm.runtime import StepContext
+from kubexm.step.base import Check, Step
+from kubexm.step.resources import NOTHING, Resources
+
+__all__ = ["OnlyRead"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlyRead(Step):
+    """Another step's state holds already, and its values are known; it is never brought about."""
+
+    step: Step
+    why: str
+    """Why nothing may be changed, in a few words."""
+    needed_by: str
+    """The node that needs its values."""
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """What the other step says; where it would have to be run, this is an error."""
+        check = await self.step.precheck(ctx)
+        if check.satisfied:
+            return check
+        because = f" ({check.reason})" if check.reason else ""
+        raise StepError(
+            f"{self.step.describe()}: this is not so yet{because}, {self.needed_by} needs it, and it is {self.why}",
+            host=ctx.host.name,
+            hint=f"run it as well, or leave {self.needed_by} out too",
+        )
+
+    async def run(self, ctx: StepContext) -> None:
+        """Never needed."""
+
+    def reads(self) -> Resources:
+        """What the other step looks at."""
+        return self.step.reads()
+
+    def writes(self) -> Resources:
+        """Nothing."""
+        return NOTHING
+
+    def produces(self) -> tuple[Key[Any], ...]:
+        """What the other step hands on."""
+        return self.step.produces()
+
+    def consumes(self) -> tuple[Key[Any], ...]:
+        """What the other step needs."""
+        return self.step.consumes()
+
+    def gathers(self) -> tuple[Key[Any], ...]:
+        """What the other step needs of every host."""
+        return self.step.gathers()
+
+    def describe(self) -> str:
+        """The state, and that it is not brought about."""
+        return f"{self.step.describe()}, as it is"
