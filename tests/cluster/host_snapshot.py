@@ -69,7 +69,7 @@ class Snapshot:
 
 
 def allowed_to_differ(*pages: str) -> dict[str, tuple[str, ...]]:
-    """The written list: patterns by section, from docs/delete.md's table and more pages'; a `!` takes names out again."""
+    """The written list: patterns by section, from docs/delete.md's table and others'; a `!` takes names out again."""
     text = "\n".join((_DOCS / f"{page}.md").read_text() for page in ("delete", *pages))
     rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE)
     found: dict[str, list[str]] = {}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kubexm.cache import Key, Scope
 from kubexm.components.api import ADMIN_CONF, Kubectl, is_transient
 from kubexm.components.api.kubectl import CACHE
 from kubexm.components.control_plane import admin_binding, joining_objects
@@ -26,6 +27,8 @@ __all__ = ["FoundingObjectsApplied", "open_api"]
 
 _SUPER_ADMIN: Final = "/etc/kubernetes/super-admin.conf"
 _COMPARED: Final = ("roleRef", "subjects", "rules")
+_APPLIED: Final = Key[str]("founding-objects", scope=Scope.STEP)
+"""The objects as the apply left them, for the look that follows it: everything else waits for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +38,17 @@ class FoundingObjectsApplied(Step):
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks for them as an administrator, in one read."""
         wanted = _objects()
-        result = await Kubectl(ctx.host).read(
-            "get", "--ignore-not-found", "-o", "json", "-f", "-", stdin=_list(wanted), display="ask who may join"
-        )
-        if not result.ok:
-            reason = "the API does not answer yet" if is_transient(result) else "administrators may do nothing yet"
-            return Check(False, reason=reason)
-        data = json.loads(result.text) if result.text.strip() else {}
+        text = ctx.value(_APPLIED) if ctx.has(_APPLIED) else ""
+        ctx.cache.set(_APPLIED, "")
+        if not text:
+            result = await Kubectl(ctx.host).read(
+                "get", "--ignore-not-found", "-o", "json", "-f", "-", stdin=_list(wanted), display="ask who may join"
+            )
+            if not result.ok:
+                reason = "the API does not answer yet" if is_transient(result) else "administrators may do nothing yet"
+                return Check(False, reason=reason)
+            text = result.text
+        data = json.loads(text) if text.strip() else {}
         live = {_key(item): item for item in data.get("items", [data] if data else [])}
         wrong = [_key(item)[1] for item in wanted if not _stands(item, live.get(_key(item)))]
         return Check(False, reason=f"{', '.join(wrong)} is not there or differs") if wrong else Check(True)
@@ -49,14 +56,16 @@ class FoundingObjectsApplied(Step):
     async def run(self, ctx: StepContext) -> None:
         """Applies them all at once."""
         # Without a look at the schema: on a server that has just started, working that out takes longer than all this.
-        words = ("apply", "--server-side", "--force-conflicts", "--field-manager=kubexm", "--validate=false", "-f", "-")
-        await ctx.host.command.run(
+        how = ("--server-side", "--force-conflicts", "--field-manager=kubexm", "--validate=false")
+        words = ("apply", *how, "-o", "json", "-f", "-")
+        result = await ctx.host.command.run(
             shell("kubectl", "--kubeconfig", _SUPER_ADMIN, "--cache-dir", CACHE, "--request-timeout", "20s", *words),
             stdin=_list(_objects()),
             long=True,
             display="apply who may administer the cluster and who may join it",
             hint=f"super-admin.conf must be one of this cluster; {ADMIN_CONF} gets its rights from these objects",
         )
+        ctx.cache.set(_APPLIED, result.text)
 
     def reads(self) -> Resources:
         """These objects."""

@@ -254,9 +254,16 @@ async def test_founding_objects_are_compared_and_applied_with_the_one_identity_t
     live[0] = {**live[0], "subjects": []}
     assert "kubeadm:cluster-admins" in (await step.precheck(host.ctx)).reason
     sent: list[Command] = []
-    host.memory.on(re.compile(r".*super-admin\.conf.* apply .*", re.DOTALL), callback=sent.append)
+
+    def applied(command: Command) -> str:
+        sent.append(command)
+        return json.dumps({"kind": "List", "items": objects})
+
+    host.memory.on(re.compile(r".*super-admin\.conf.* apply .*", re.DOTALL), callback=applied)
     await host.run(step)
     assert json.loads(sent[0].stdin or b"")["items"] == objects
+    assert (await step.precheck(host.ctx)).satisfied, "as the apply itself tells"
+    assert (await step.precheck(host.ctx)).satisfied is False, "which is believed once"
 
 
 @pytest.mark.parametrize(
