@@ -147,6 +147,8 @@ class Upload:
     """Large files take turns on their way to a host: the more urgent one goes first."""
     durable: bool = True
     """Waits until it is on the disk; what can be sent again need not, and is told apart after a power cut."""
+    proven: bool = False
+    """Whoever takes it out of its packing proves every byte: of what came in one piece the host computes no sum."""
 
 
 class ReceiptState(Enum):

@@ -276,11 +276,13 @@ k_stale() {
   find "${1%/*}/" -maxdepth 1 -name "${k_name%-*}-*.part" ! -name "$k_name" -mtime +0 -exec rm -f {} + 2>/dev/null
 }
 
-# k_place PART PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY: checks what arrived and puts it where it belongs, all at once;
-# waits for the disk unless LAZY is something.
+# k_place PART PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY [WHOLE]: checks what arrived and puts it where it belongs, all at
+# once; waits for the disk unless LAZY is something. WHOLE is something: it came in one piece, and who unpacks it will tell.
 k_place() {
-  k_sum "$1" || return
-  [ "$k_digest" = "$6" ] || { rm -f "$1"; echo damaged; return; }
+  if [ -z "${10-}" ]; then
+    k_sum "$1" || return
+    [ "$k_digest" = "$6" ] || { rm -f "$1"; echo damaged; return; }
+  fi
   [ -z "$4" ] || chown -- "$4:$5" "$1" || return
   chmod -- "$3" "$1" && { [ -n "$9" ] || sync "$1"; } || return
   if k_fenced "$7" "$8"; then rm -f "$1"; echo fenced "$k_token"; return; fi
@@ -295,7 +297,7 @@ k_put() {
   { (umask 077; cat >"$1") && k_place "$@"; } || { k_status=$?; rm -f "$1"; return "$k_status"; }
 }
 
-# k_upload PART OFFSET SIZE TIMEOUT . PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY: a large file, from the channel itself,
+# k_upload PART OFFSET SIZE TIMEOUT . PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY WHOLE: a large file, from the channel itself,
 # which is done for afterwards: a leftover of the content must never be read as commands.
 k_upload() {
   [ "$5" = . ] || exit

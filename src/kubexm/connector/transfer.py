@@ -218,7 +218,8 @@ class Transfer:
             script="", sudo=upload.sudo, timeout=_patience(size), long=True, display=f"upload of {upload.path}"
         )
         slot = Slot(command)
-        message = UploadMessage(slot, part=part, offset=offset, size=size, place=place)
+        whole = "whole" if upload.proven and not offset else ""
+        message = UploadMessage(slot, part=part, offset=offset, size=size, place=[*place, whole])
         feeding = asyncio.get_running_loop().create_task(self._feed(message, upload.source, offset, way))
         try:
             result = await self._carrier.run_once(slot, message)

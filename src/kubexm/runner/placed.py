@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from kubexm.connector.base import Upload, shell
@@ -93,9 +93,8 @@ class Placed(Operations):
         """Where the asset is on the host, as it was sent: a file that goes when it is unpacked."""
         archive = self.place / f"{name}-{sha256[:16]}{''.join(source.suffixes[-2:])}"
         await self.incoming(name)
-        await self.connector.upload(
-            Upload(source=source, path=archive, mode=0o600, sha256=packed or sha256, durable=False)
-        )
+        whole = Upload(source=source, path=archive, mode=0o600, sha256=packed or sha256, durable=False)
+        await self.connector.upload(replace(whole, proven=bool(packed)))
         return archive
 
     @property

@@ -105,6 +105,18 @@ async def test_a_wrong_digest_is_found(way: Way, source: bytes | Path) -> None:
     assert list(Path(way.directory).iterdir()) == []
 
 
+async def test_what_its_packing_proves_is_summed_only_if_it_came_in_pieces(way: Way) -> None:
+    target = way.directory / "packed"
+    digest = hashlib.sha256(LARGE).hexdigest()
+    part = Path(way.directory) / f".kubexm-packed-{digest[:16]}.part"
+    part.write_bytes(b"?" * 1_000_000)
+    upload = Upload(source=LARGE, path=target, sha256=digest, proven=True)
+    assert await way.connector.upload(upload)
+    assert Path(target).read_bytes() == LARGE, "what was there of it was another's"
+    other = Upload(source=LARGE, path=way.directory / "unlike its sum", sha256="0" * 64, proven=True)
+    assert await way.connector.upload(other), "whoever unpacks it will tell"
+
+
 async def test_no_such_source(way: Way, tmp_path: Path) -> None:
     with pytest.raises(TransferError, match="cannot be read"):
         await way.connector.upload(Upload(source=tmp_path / "none", path=way.directory / "file"))

@@ -125,7 +125,7 @@ kx_unpack() {
 }
 
 # kx_unwrap STAMP SHA256 PACKED PATH MODE: the file packed with zstd goes to its place, whole; what was sent goes. zstd compares
-# what it unpacks with a sum of its own, and what was sent was compared when it arrived.
+# what it unpacks with a sum of its own; ours was compared before it was packed.
 kx_unwrap() {
   u_new=${4%/*}/.kubexm-${4##*/}-${2%"${2#????????????????}"}.part
   ( umask 077; zstd -d -q -c -- "$3" >"$u_new" ) && chmod -- "$5" "$u_new" && mv -fT -- "$u_new" "$4" ||
