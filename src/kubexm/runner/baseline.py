@@ -63,7 +63,8 @@ class Baseline(Operations):
     async def clear(self, *, leave: Collection[str] = (), noted: Collection[str] = ()) -> tuple[str, ...]:
         """The kept directories are as they were, mounts below them gone; those at or below `leave` stay as they are.
 
-        Those in `noted` can be cleared again later. Gives those that were cleared, the deepest first.
+        Of those in `noted` only files go, and they can be cleared again later. Gives those that were cleared, the
+        deepest first.
         """
         wanted = [path for path in await self.directories() if not _is_below(path, leave)]
         if not wanted:

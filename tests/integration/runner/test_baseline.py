@@ -64,6 +64,19 @@ async def test_what_is_to_be_left_is_left_and_can_be_cleared_later(sandbox: Any,
     assert tree(sandbox) == before
 
 
+async def test_where_somebody_goes_on_writing_files_go_and_directories_stay(sandbox: Any, baseline: Baseline) -> None:
+    sandbox.sh("mkdir /scratch/old && echo mine >/scratch/old/mine")
+    before, shared = tree(sandbox), ("/scratch/new", "/scratch/new/inner", "/scratch/old")
+    await baseline.keep(shared)
+    sandbox.sh("cd /scratch && mkdir -p new/inner && touch new/inner/net.conf new/.hidden old/theirs")
+    inodes = sandbox.sh("stat -c %i /scratch/new /scratch/new/inner")
+    await baseline.clear(noted=shared)
+    assert sandbox.sh("stat -c %i /scratch/new /scratch/new/inner") == inodes, "who watches them does not notice"
+    assert sandbox.sh("cd /scratch && find . -type f") == "./old/mine\n"
+    await baseline.clear()
+    assert tree(sandbox) == before
+
+
 async def test_a_file_system_that_was_mounted_later_keeps_its_mount_but_not_its_content(
     sandbox: Any, baseline: Baseline
 ) -> None:

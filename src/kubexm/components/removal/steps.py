@@ -152,7 +152,7 @@ class DirectoriesCleared(Step):
     keep: tuple[str, ...] = ()
     """Directories that stay as they are, on purpose."""
     shared: tuple[str, ...] = ()
-    """Directories that are cleared, but in which what is kept goes on writing: to be cleared again in the end."""
+    """Directories of which only files go, since what is kept goes on writing there: to be cleared again in the end."""
     why: str = ""
     """What the user said to keep them."""
 

@@ -47,7 +47,7 @@ _RUNTIME_DIRECTORIES: Final = (
     "/run/nri",
 )
 _RUNTIME_SHARED: Final = ("/etc/cni", "/etc/cni/net.d")
-"""Settings of the network go, but the runtime looks for new ones there, and makes the directory for it."""
+"""Settings of the network go, but the runtime looks for new ones there, and ends if the directory does."""
 _RUNTIME_NOTES: Final = ("originals", "stamps", "assets")
 _DATA_NOTES: Final = ("originals",)
 

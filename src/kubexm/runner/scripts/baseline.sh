@@ -78,20 +78,27 @@ kx_unmount_below() {
   [ -z "$(kx_mounts_below "$m_top")" ]
 }
 
-# kx_empty DIRECTORY [NAMES]: removes what is in it, but for these names; mounts are never entered.
+# kx_empty DIRECTORY [NAMES [files]]: removes what is in it, but for these names; mounts are never entered. files: no
+# directory goes.
 kx_empty() {
   for d_path in "$1"/* "$1"/.[!.]* "$1"/..?*; do
     if ! [ -e "$d_path" ] && ! [ -L "$d_path" ]; then continue; fi
+    if [ -n "${3-}" ] && [ -d "$d_path" ] && ! [ -L "$d_path" ]; then continue; fi
     if [ -n "${2-}" ] && grep -qxF -e "${d_path##*/}" -- "$2"; then continue; fi
     rm -rf --one-file-system -- "$d_path" || return 1
   done
 }
 
-# kx_clear ENTRY PATH [noted]: a kept path is as it was, as far as the cluster wrote there. noted: how it was stays known,
-# since somebody goes on writing there.
+# kx_clear ENTRY PATH [noted]: a kept path is as it was, as far as the cluster wrote there. noted: only files go, and how it
+# was stays known, since somebody goes on writing there: containerd ends when its directory for networks does.
 kx_clear() {
-  c_noted=${3-}
   IFS= read -r c_was <"$1/state" || return 1
+  if [ -n "${3-}" ]; then
+    c_names=
+    if [ -e "$1/content" ]; then c_names=$1/content; fi
+    if [ -d "$2" ]; then kx_empty "$2" "$c_names" files; fi
+    return
+  fi
   kx_unmount_below "$2" || return 1
   case $c_was in
     absent)
@@ -106,5 +113,5 @@ kx_clear() {
       fi
       ;;
   esac
-  if [ -z "$c_noted" ]; then rm -rf -- "$1"; fi
+  rm -rf -- "$1"
 }
