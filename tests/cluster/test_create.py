@@ -287,8 +287,9 @@ def test_rollback_undoes_what_this_run_changed_and_nothing_else(fresh_lab: MakeL
     create(lab)
     assert lab.run("n1", "cat", _TIMEOUT_FILE).strip() == "33"
     edit(lab.cluster_file, system={"sysctl": {}})
-    back = create(lab)
-    assert f"+{_TIMEOUT} = {was.strip()}" in back.diffs["os.host.sysctl", "n1"], "what left the file goes back"
+    preview = create(lab, "--dry-run")
+    assert f"+{_TIMEOUT} = {was.strip()}" in preview.diffs["os.host.sysctl", "n1"], "what left the file goes back"
+    create(lab)
     assert lab.run("n1", "cat", _TIMEOUT_FILE) == was
     assert_nothing_to_do(lab)
 

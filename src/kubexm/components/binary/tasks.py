@@ -32,7 +32,7 @@ from kubexm.components.pki import control_plane_files, place_files
 from kubexm.components.topology import control_planes, endpoint, joined_control_planes, server_url
 from kubexm.connector import Host
 from kubexm.module import rolling
-from kubexm.plan import EMPTY, ExecutionFragment
+from kubexm.plan import EMPTY, ExecutionFragment, Retry
 from kubexm.runtime import TaskContext
 from kubexm.step import ServiceRunning
 from kubexm.task import FragmentBuilder, Task
@@ -64,6 +64,9 @@ class RunControlPlane(Task):
             on=hosts,
             after_same_host=[programs[API_SERVER], pki, settings],
             needs=(HOST_READY, ETCD_QUORUM),
+            # Several that find etcd empty at the same moment may all want to be the first to write there: one wins, and
+            # the others end and have to be started again.
+            retry=Retry(times=2, delay=1.0),
             weight=3.0,
         )
         ready = g.add(

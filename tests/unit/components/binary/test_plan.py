@@ -107,6 +107,12 @@ def test_a_new_control_plane_starts_everywhere_at_once(tmp_path: Path) -> None:
         assert not [name for name in graph.nodes[other].after if name.startswith("binary.")]
 
 
+def test_an_api_server_that_lost_the_race_for_an_empty_etcd_is_started_again(tmp_path: Path) -> None:
+    retry = plan(tmp_path).nodes["binary.run.api-server"].retry
+    assert retry is not None
+    assert retry.times >= 2
+
+
 def test_nothing_is_sent_later_than_it_could_be(tmp_path: Path) -> None:
     graph = plan(tmp_path)
     for name in ("kubectl", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
