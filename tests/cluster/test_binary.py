@@ -116,8 +116,9 @@ def test_it_is_hardened(binary: Binary) -> None:
 def test_the_api_reaches_kubelets_by_certificates_it_checks(binary: Binary) -> None:
     log = "kubectl -n kube-system logs -l k8s-app=kube-dns --tail=1"
     assert "CoreDNS" in binary.sh(f"{log} 2>&1") or binary.sh(f"{log} >/dev/null && echo reached") == "reached"
-    signed = binary.sh("kubectl get csr -o jsonpath='{.items[*].spec.signerName}'")
-    assert "kubernetes.io/kube-apiserver-client-kubelet" in signed
+    client = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+    assert binary.sh(f"openssl verify -CAfile /etc/kubernetes/pki/ca.crt {client}").endswith(": OK")
+    assert binary.sh(f"openssl x509 -noout -subject -in {client}").endswith("O = system:nodes, CN = system:node:n1")
     assert binary.sh("ls /etc/kubernetes/bootstrap-kubelet.conf 2>&1 || :").endswith("No such file or directory")
 
 
