@@ -11,7 +11,6 @@ from kubexm.components.etcd.schedule import on_calendar
 from kubexm.components.etcd.unit import hardening
 from kubexm.components.pki.files import ETCD_PKI
 from kubexm.components.topology import LOCALHOST, server_url
-from kubexm.components.units import unit_word
 from kubexm.connector.base import shell
 
 __all__ = ["SCRIPT", "SERVICE_FILE", "TIMER", "TIMER_FILE", "script", "service", "timer"]
@@ -50,11 +49,7 @@ done
 
 
 def service(etcd: Etcd) -> str:
-    """The unit the timer starts; `systemctl start etcd-backup` takes a snapshot at any time.
-
-    It makes the directory itself, as root: on hosts where nobody asks for a snapshot there is none.
-    """
-    made = f"/usr/bin/install -d -m 0700 -o {USER} -g {USER} -- {unit_word(etcd.backup.directory)}"
+    """The unit the timer starts; `systemctl start etcd-backup` takes a snapshot at any time."""
     return f"""{_HEADER}[Unit]
 Description=snapshot of etcd
 After=etcd.service
@@ -63,7 +58,6 @@ After=etcd.service
 Type=oneshot
 User={USER}
 Group={USER}
-ExecStartPre=+{made}
 ExecStart={SCRIPT}
 Nice=10
 IOSchedulingClass=idle

@@ -133,9 +133,12 @@ class ScheduleBackups(Task):
     """Lets every member take a snapshot when asked, and by the clock where the file says when."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """Script and unit on each member; the timer too, or no timer."""
+        """Directory, script and unit on each member; the timer too, or no timer."""
         members, g = etcd_members(ctx), FragmentBuilder("etcd.backup")
         etcd = ctx.cluster.spec.etcd
+        # Here and not by the unit: systemd does not start one whose only place to write is not there.
+        place = DirectoryPresent(path=PurePosixPath(etcd.backup.directory), mode=0o700, owner=USER, group=USER)
+        made = g.add("directory", place, on=members, needs=_ACCOUNT)
         files = [
             HostFile(path=backup.SCRIPT, content=backup.script(etcd), mode=0o755),
             HostFile(path=backup.SERVICE_FILE, content=backup.service(etcd)),
@@ -145,7 +148,7 @@ class ScheduleBackups(Task):
             written = g.add("files", FilesPresent(files=tuple(files)), on=members)
             # systemd holds on to the unit of a timer: one that was edited is read again when the timer is restarted.
             running = ServiceRunning(unit=backup.TIMER, inputs=(backup.SERVICE_FILE,))
-            g.add("running", running, on=members, after_same_host=[written])
+            g.add("running", running, on=members, after_same_host=[made, written])
         else:
             g.add("files", FilesPresent(files=tuple(files)), on=members)
             stopped = g.add("stopped", ServiceStopped(unit=backup.TIMER), on=members)

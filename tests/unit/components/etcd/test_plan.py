@@ -187,6 +187,7 @@ def test_backups_have_a_timer_where_a_schedule_says_when(tmp_path: Path) -> None
 def test_a_member_takes_a_snapshot_when_asked_though_no_schedule_says_when(tmp_path: Path) -> None:
     graph = plan(tmp_path)
     assert _written(graph) == {backup.SCRIPT, backup.SERVICE_FILE}
+    assert graph.nodes["etcd.backup.directory"].hosts, "or the unit, which may write nowhere else, would not start"
     absent = [node.step for node in graph.nodes.values() if isinstance(node.step, FileAbsent)]
     assert absent == [FileAbsent(path=backup.TIMER_FILE)], "a schedule that was taken out takes its timer along"
     assert graph.nodes["etcd.backup.stopped"].step == ServiceStopped(unit="etcd-backup.timer")

@@ -117,12 +117,6 @@ def test_a_backup_that_fails_removes_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["etcd-20260101T030000Z.db"]
 
 
-def test_the_unit_of_backups_makes_their_directory_before_it_is_kept_to_it() -> None:
-    text = backup.service(etcd('backup: {directory: "/srv/my backups"}'))
-    assert 'ExecStartPre=+/usr/bin/install -d -m 0700 -o etcd -g etcd -- "/srv/my backups"\nExecStart=/' in text
-    assert 'ReadWritePaths="/srv/my backups"' in text
-
-
 def test_the_timer_follows_the_schedule() -> None:
     text = backup.timer(etcd('backup: {schedule: "0 4 1 * 5"}'))
     assert "OnCalendar=*-*-01 04:00:00\nOnCalendar=Fri *-*-* 04:00:00\n" in text
