@@ -132,7 +132,7 @@ def test_what_the_file_takes_from_this_machine_is_uploaded(
     done = remote.kubexm("config", "upload").stdout
     assert done == f"fresh: registered at {serving.url}, version 1\n"
     assert "unchanged" in remote.kubexm("config", "upload").stdout
-    remote.file.write_text(text + "  execution: {parallel: 7}\n")
+    remote.file.write_text(text.replace("maxFailedWorkers: 0", "maxFailedWorkers: 0, parallel: 7"))
     assert "updated" in remote.kubexm("config", "upload").stdout
     sent = remote.kubexm("plan", "create", "--offline", "-o", "json").stdout
     assert SUDO not in sent
