@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubexm.components.kubelet.config import kubelet_conf
-from kubexm.components.kubelet.credentials import look_at_credentials, read_resources
-from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF, UNIT
+from kubexm.components.kubelet.credentials import look_at_credentials, read_resources, replaced_resources
+from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF
 from kubexm.components.pki import sign_node
 from kubexm.connector.base import shell
 from kubexm.runtime import StepContext
-from kubexm.step import Check, Resources, Step, resources
+from kubexm.step import Check, Resources, Step
 from kubexm.step.content import sha256_of
 from kubexm.step.undo import restore, snapshot
 
@@ -69,9 +69,7 @@ class KubeletCertified(Step):
 
     def writes(self) -> Resources:
         """The credentials, and the kubelet, which may have to be stopped."""
-        return resources(
-            f"file:{BOOTSTRAP_CONF}", f"file:{KUBELET_CONF}", f"file:{CLIENT_CERTIFICATE}", f"unit:{UNIT}.service"
-        )
+        return replaced_resources()
 
     def describe(self) -> str:
         """The state."""

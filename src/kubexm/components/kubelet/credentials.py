@@ -13,13 +13,13 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import NameOID
 
-from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF
+from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF, UNIT
 from kubexm.connector.base import shell
 from kubexm.redact import SecretRef
 from kubexm.runtime import StepContext
 from kubexm.step import Resources, resources
 
-__all__ = ["CA_SECRET", "Credentials", "fault_of", "look_at_credentials", "read_resources"]
+__all__ = ["CA_SECRET", "Credentials", "fault_of", "look_at_credentials", "read_resources", "replaced_resources"]
 
 CA_SECRET: Final = SecretRef("pki.ca.crt")
 
@@ -83,4 +83,11 @@ def read_resources(*more: PurePosixPath) -> Resources:
         f"file:{CLIENT_CERTIFICATE}",
         f"secret:{CA_SECRET.name}",
         *(f"file:{path}" for path in more),
+    )
+
+
+def replaced_resources() -> Resources:
+    """What replacing the credentials changes: them, and the kubelet, which may have to be stopped for it."""
+    return resources(
+        f"file:{BOOTSTRAP_CONF}", f"file:{KUBELET_CONF}", f"file:{CLIENT_CERTIFICATE}", f"unit:{UNIT}.service"
     )

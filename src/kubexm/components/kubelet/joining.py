@@ -14,7 +14,7 @@ from kubexm.cache import Key
 from kubexm.components.api.kubectl import CACHE
 from kubexm.components.health import last_line
 from kubexm.components.kubelet.config import bootstrap_conf, kubelet_conf
-from kubexm.components.kubelet.credentials import look_at_credentials, read_resources
+from kubexm.components.kubelet.credentials import look_at_credentials, read_resources, replaced_resources
 from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF, UNIT
 from kubexm.components.kubelet.token import JOIN_TOKEN
 from kubexm.connector.base import shell
@@ -89,9 +89,7 @@ class KubeletAdmitted(Step):
 
     def writes(self) -> Resources:
         """The credentials, and the kubelet, which may have to be stopped."""
-        return resources(
-            f"file:{BOOTSTRAP_CONF}", f"file:{KUBELET_CONF}", f"file:{CLIENT_CERTIFICATE}", f"unit:{UNIT}.service"
-        )
+        return replaced_resources()
 
     def consumes(self) -> tuple[Key[Any], ...]:
         """The token, if the kubelet needs one."""
