@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubexm.components.etcd.client import EtcdClient, Member, Membership, has_quorum, quorum
-from kubexm.components.etcd.data import DataState, parse_state, state_script
+from kubexm.components.etcd.data import DataState, WalIds, parse_state, state_script
 from kubexm.components.etcd.forming import foreign_data
 from kubexm.components.etcd.layout import BOOTSTRAP, UNIT
 from kubexm.components.etcd.unit import joining, sealed_for
@@ -18,7 +18,7 @@ from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.undo import snapshot
 
-__all__ = ["MemberAdmitted"]
+__all__ = ["MemberAdmitted", "recognise"]
 
 _PATIENCE = 60.0
 _LATER = (
@@ -64,7 +64,7 @@ class MemberAdmitted(Step):
             return self._expected(ctx, found, told)
         if found is None:
             return Check(False, reason="whose data it has cannot be told: the others do not answer")
-        self._recognise(ctx, state, found)
+        recognise(ctx, self.data_dir, state.ids, found)
         return Check(True)
 
     async def run(self, ctx: StepContext) -> None:
@@ -72,7 +72,7 @@ class MemberAdmitted(Step):
         found = await self._survivors(ctx)
         state = await self._state(ctx)
         if state.ids is not None:
-            self._recognise(ctx, state, found)
+            recognise(ctx, self.data_dir, state.ids, found)
             return
         own = self._old_self(ctx, found)
         if own is not None and own.name:
@@ -117,19 +117,6 @@ class MemberAdmitted(Step):
             return Check(False, reason="its data is gone")
         same = told == self._told(ctx, found)
         return Check(True) if same else Check(False, reason="it does not know the other members yet")
-
-    def _recognise(self, ctx: StepContext, state: DataState, found: Membership) -> None:
-        """Refuses data that is not this member's."""
-        assert state.ids is not None
-        if state.ids.cluster != found.cluster:
-            raise foreign_data(ctx, self.data_dir, state)
-        if found.with_id(state.ids.member) is None:
-            raise StepError(
-                f"{self.data_dir} holds data of this cluster's, of a member that was removed ({state.ids.member:x})",
-                host=ctx.host.name,
-                hint=f"it is of no use to the cluster any more: remove what is in {self.data_dir}, then run again; the "
-                "member joins anew",
-            )
 
     async def _survivors(self, ctx: StepContext) -> Membership:
         """Who is a member, as the survivors know; StepError where they are too few to say."""
@@ -193,3 +180,16 @@ class MemberAdmitted(Step):
             for url in member.peer_urls
         ]
         return joining(peers)
+
+
+def recognise(ctx: StepContext, data_dir: str, ids: WalIds, found: Membership) -> None:
+    """Refuses data that is not of one of these members."""
+    if ids.cluster != found.cluster:
+        raise foreign_data(ctx, data_dir, DataState(ids))
+    if found.with_id(ids.member) is None:
+        raise StepError(
+            f"{data_dir} holds data of this cluster's, of a member that was removed ({ids.member:x})",
+            host=ctx.host.name,
+            hint=f"it is of no use to the cluster any more: remove what is in {data_dir}, then run again; the "
+            "member joins anew",
+        )

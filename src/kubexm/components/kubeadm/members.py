@@ -17,14 +17,16 @@ from kubexm.cache import Key
 from kubexm.components.etcd.client import EtcdClient, Membership
 from kubexm.components.etcd.data import cluster_id, parse_state, state_script
 from kubexm.components.etcd.forming import foreign_data
-from kubexm.components.etcd.joining import MemberAdmitted
+from kubexm.components.etcd.joining import MemberAdmitted, recognise
 from kubexm.components.kubeadm.layout import ETCD, manifest
+from kubexm.components.kubelet import INPUTS
+from kubexm.components.kubelet.layout import UNIT
 from kubexm.connector.base import shell
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
-from kubexm.step import NOTHING, Check, Resources, Step, Values, resources
+from kubexm.step import NOTHING, Check, DirectoryPresent, Resources, Step, Values, resources
 
-__all__ = ["MEMBERS", "PodMemberAdmitted", "PodMemberVotes", "PodMembersKnown"]
+__all__ = ["MEMBERS", "PodMemberAdmitted", "PodMemberBegins", "PodMemberVotes", "PodMembersKnown"]
 
 MEMBERS: Final[Key[str]] = Key("kubeadm.etcd-members", per_host=True)
 """How a member without data begins: `new` or `existing`, and who the members are; nothing for one with data."""
@@ -161,9 +163,31 @@ class PodMemberAdmitted(MemberAdmitted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodMemberBegins(DirectoryPresent):
+    """The directory is there without which a member's pod is not started.
+
+    A kubelet that runs may still hold the pod of an older manifest, and would start that one: it would begin as the
+    member that was removed, and leave data nobody can use. So the kubelet forgets it first.
+    """
+
+    mode: int = 0o700
+
+    async def run(self, ctx: StepContext) -> None:
+        """Makes it, once the kubelet knows no other manifest than the one that is there."""
+        if (await ctx.host.services.status(UNIT)).is_active:
+            await ctx.host.services.restart(UNIT, INPUTS)
+        await DirectoryPresent.run(self, ctx)
+
+    def writes(self) -> Resources:
+        """The directory, and the kubelet."""
+        return DirectoryPresent.writes(self) | resources(f"unit:{UNIT}.service")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodMemberVotes(Step):
     """This host's member is up and votes."""
 
+    data_dir: str
     port: int
     """For metrics, on the host itself."""
     peer_urls: tuple[tuple[str, str], ...]
@@ -188,6 +212,8 @@ class PodMemberVotes(Step):
         until = time.monotonic() + self.within
         while not (await self.precheck(ctx)).satisfied:
             found = await client.members()
+            if found is not None:
+                await self._refuse_useless_data(ctx, found)
             own = found.with_peer_url(dict(self.peer_urls)[ctx.host.name]) if found is not None else None
             if own is not None and own.learner and own.name:
                 await client.change("member", "promote", own.hex_id, display=f"let {ctx.host.name} vote in etcd")
@@ -198,6 +224,13 @@ class PodMemberVotes(Step):
                     hint=f"`crictl logs $(crictl ps -a --name etcd -q | head -n 1)` on {ctx.host.name} says why",
                 )
             await asyncio.sleep(1.0)
+
+    async def _refuse_useless_data(self, ctx: StepContext, found: Membership) -> None:
+        """StepError if its data is of a member that is none any more: that one never comes to vote."""
+        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
+        state = parse_state(result.text)
+        if state.ids is not None:
+            recognise(ctx, self.data_dir, state.ids, found)
 
     def reads(self) -> Resources:
         """Its manifest, and who the members are."""

@@ -22,7 +22,13 @@ from kubexm.components.kubeadm.config import cluster_configuration, configuratio
 from kubexm.components.kubeadm.health import StaticPodsServe
 from kubexm.components.kubeadm.layout import CONFIG, ETCD
 from kubexm.components.kubeadm.manifests import StaticPodsWritten
-from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMembersKnown, PodMemberVotes
+from kubexm.components.kubeadm.members import (
+    MEMBERS,
+    PodMemberAdmitted,
+    PodMemberBegins,
+    PodMembersKnown,
+    PodMemberVotes,
+)
 from kubexm.components.kubeadm.patches import patch_files
 from kubexm.components.kubeadm.pods import api_probe, client_urls, controller_probes, etcd_probe, peer_urls, pods_of
 from kubexm.components.kubeadm.upload import SettingsUploaded
@@ -120,6 +126,7 @@ class RunControlPlanes(Task):
         started = [kubelet]
         if stacked and known:
             step = PodMemberVotes(
+                data_dir=cluster.spec.etcd.data_dir,
                 port=cluster.spec.etcd.metrics_port,
                 peer_urls=peer_urls(ctx),
                 others=tuple(url for _, url in client_urls(ctx, known)),
@@ -145,8 +152,8 @@ class RunControlPlanes(Task):
         told = g.add("members", who, on=hosts, needs=(PREPARED, IMAGES_PRESENT, RUNTIME_READY))
         pod = StaticPodsWritten(phase="etcd local", pods=pods_of(ctx.cluster, etcd=True), members=MEMBERS)
         written = g.add("etcd", pod, on=hosts, after_same_host=[told])
-        directory = DirectoryPresent(path=PurePosixPath(data) / "member", mode=0o700)
-        return [g.add("etcd-member", directory, on=hosts, after_same_host=[written])]
+        begins = PodMemberBegins(path=PurePosixPath(data) / "member")
+        return [g.add("etcd-member", begins, on=hosts, after_same_host=[written])]
 
 
 class OpenCluster(Task):

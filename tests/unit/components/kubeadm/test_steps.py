@@ -8,7 +8,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -18,12 +18,20 @@ from kubexm.components.kubeadm import manifests
 from kubexm.components.kubeadm.health import Probe, StaticPodsServe
 from kubexm.components.kubeadm.layout import DIGEST
 from kubexm.components.kubeadm.manifests import StaticPod, StaticPodsWritten
-from kubexm.components.kubeadm.members import MEMBERS, PodMemberAdmitted, PodMembersKnown, PodMemberVotes
+from kubexm.components.kubeadm.members import (
+    MEMBERS,
+    PodMemberAdmitted,
+    PodMemberBegins,
+    PodMembersKnown,
+    PodMemberVotes,
+)
 from kubexm.components.kubeadm.upload import SettingsUploaded
+from kubexm.components.kubelet import kubelet_running
 from kubexm.connector import Command, CommandResult
 from kubexm.errors import CommandError, StepError
 from kubexm.runner import Facts
 from kubexm.runtime import StepContext, Transcript, UnitConnector
+from kubexm.step import clash
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 from tests.unit.components.etcd.test_steps import head, members
@@ -376,10 +384,13 @@ async def test_a_learner_is_promoted_until_it_votes(bench: Bench, monkeypatch: p
         return None
 
     monkeypatch.setattr("kubexm.components.kubeadm.members.asyncio.sleep", at_once)
-    step = PodMemberVotes(port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1")
+    step = PodMemberVotes(
+        data_dir="/var/lib/etcd", port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1"
+    )
     learner, tries = ["1"], []
     bench.memory.on(anything("/readyz/non_learner"), callback=lambda _: f"{learner[0]}\n")
-    bench.memory.on(anything("member list"), stdout=members("n1", "n2", learner="n1"))
+    bench.memory.on(anything("member list"), stdout=members("n1", "n2", learner="n1", cluster=FOUNDED))
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout=head(1, FOUNDED))
 
     def promoted(command: Command) -> CommandResult | str:
         tries.append(command)
@@ -393,6 +404,36 @@ async def test_a_learner_is_promoted_until_it_votes(bench: Bench, monkeypatch: p
     await bench.run(step)
     assert len(tries) == 3
     assert (await step.precheck(bench.ctx)).satisfied
+
+
+async def test_data_of_a_member_that_was_removed_is_told_at_once(bench: Bench) -> None:
+    step = PodMemberVotes(data_dir="/var/lib/etcd", port=2381, peer_urls=PEERS, others=(OTHERS[0][1],), image="etcd:1")
+    bench.memory.on(anything("/readyz/non_learner"), exit_code=1)
+    bench.memory.on(anything("member list"), stdout=members("n1", "n2", cluster=FOUNDED))
+    bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout=head(77, FOUNDED))
+    with pytest.raises(StepError, match=r"of a member that was removed \(4d\)") as error:
+        await bench.run(step)
+    assert "remove what is in /var/lib/etcd, then run again" in error.value.hint
+
+
+@pytest.mark.parametrize("active", ["active", "inactive"])
+async def test_a_kubelet_forgets_older_pods_before_an_empty_member_may_begin(bench: Bench, active: str) -> None:
+    changes: list[str] = []
+
+    def note(command: Command) -> str:
+        changes.append(command.display)
+        return "changed\n"
+
+    shown = f"LoadState=loaded\nActiveState={active}\nSubState=x\nUnitFileState=enabled\n"
+    bench.memory.on(re.compile(r"(?s)(?!.*kx_).*systemctl show -p LoadState.*-- kubelet.service"), stdout=shown)
+    bench.memory.on(anything("kx_start .* kubelet.service restart"), callback=note)
+    bench.memory.on(anything("/var/lib/etcd/member 700"), callback=note)
+    step = PodMemberBegins(path=PurePosixPath("/var/lib/etcd/member"))
+    assert clash(step.writes(), kubelet_running().reads()), "whether it runs is asked again"
+    await bench.run(step)
+    made = changes.pop()
+    assert "/var/lib/etcd/member" in made
+    assert changes == (["restart kubelet.service"] if active == "active" else [])
 
 
 @pytest.mark.parametrize(
@@ -417,7 +458,9 @@ async def test_a_member_says_itself_whether_it_votes(bench: Bench, tmp_path: Pat
         return CommandResult(host="n1", command="", exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     bench.memory.on(anything("/readyz/non_learner"), callback=asked)
-    step = PodMemberVotes(port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1")
+    step = PodMemberVotes(
+        data_dir="/var/lib/etcd", port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1"
+    )
     found = await step.precheck(bench.ctx)
     assert (found.satisfied, found.reason) == (not reason, reason)
 
