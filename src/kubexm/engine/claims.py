@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubexm.engine.layout import Layout
-from kubexm.step import clash, clash_in_cluster
+from kubexm.step import OUTCOME, clash, clash_in_cluster
 
 __all__ = ["Claims"]
 
@@ -20,8 +20,10 @@ class Claims:
         self._open: dict[int, _Write] = {}
         self._verdicts: dict[int, set[int]] = {}
         self._cluster_verdicts: set[int] = set()
+        self._outcome_verdicts: set[int] = set()
         self._touches_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.writes]
         self._sees_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.reads]
+        self._sees_outcome = [OUTCOME in names for names in layout.reads]
 
     def take(self, unit: int) -> bool:
         """The unit holds its writes from now on; False if something active on its host writes the same."""
@@ -63,6 +65,8 @@ class Claims:
         self.clock += 1
         write = self._open[unit] = _Write(node, host)
         self._log.setdefault(host, []).append(write)
+        if self._outcome_verdicts:
+            self._void(set(self._outcome_verdicts))
         seen = self._verdicts.get(host)
         if seen:
             self._void({other for other in seen if clash(layout.reads[layout.unit_node[other]], mine)})
@@ -77,6 +81,10 @@ class Claims:
         node, host = layout.unit_node[unit], layout.unit_host[unit]
         mine = layout.reads[node]
         writes = layout.writes
+        if self._sees_outcome[node]:
+            if self.clock:
+                return False
+            self._outcome_verdicts.add(unit)
         if any(w.overlaps(since) and clash(mine, writes[w.node]) for w in self._log.get(host, ())):
             return False
         if self._sees_cluster[node]:
@@ -94,6 +102,7 @@ class Claims:
         for unit in units:
             self._verdicts[self._layout.unit_host[unit]].discard(unit)
             self._cluster_verdicts.discard(unit)
+            self._outcome_verdicts.discard(unit)
 
 
 class _Write:

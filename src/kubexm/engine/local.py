@@ -187,6 +187,7 @@ class _Run:
                 error=self._postponed.get(unit) if final is State.FAILED else None,
                 root_cause=None if root is None else self._cause(root),
                 reason=reason if root is None else self._why(root),
+                waited=self._waited(unit, final),
             )
             self._recorder.done(unit, node.id, result)
 
@@ -240,7 +241,8 @@ class _Run:
             self._dispatch()
             return None
         if self._options.dry_run:
-            self._predict(unit, attempt, Prediction.CHANGE, check)
+            writes = self._layout.writes[self._layout.unit_node[unit]]
+            self._predict(unit, attempt, Prediction.CHANGE if writes else Prediction.WAIT, check)
             return None
         if self._layout.consumes[self._layout.unit_node[unit]]:
             self._values.require(attempt.node, attempt.host)
@@ -377,9 +379,16 @@ class _Run:
             prediction,
             self._ctx.redactor(diff) if diff else "",
             tuple(dict.fromkeys(warnings)) if warnings else (),
+            None,
+            self._waited(unit, state),
         )
         self._recorder.done(unit, attempt.node.id, result, extra)
         self._state.finish(unit, state, host_gone=gone)
+
+    def _waited(self, unit: int, state: State) -> bool:
+        """True if it was begun, and waiting was all it did."""
+        begun = state is State.SUCCEEDED or unit in self._state.attempts
+        return begun and not self._layout.writes[self._layout.unit_node[unit]]
 
     # Stopping
 
@@ -424,6 +433,8 @@ class _Run:
         """What this run changed, or may have."""
         changed = []
         for unit, result in self._recorder.results.items():
+            if not self._layout.writes[self._layout.unit_node[unit]]:
+                continue
             earlier = self._prior is not None and self._prior.changed(self._name(unit))
             if earlier or result.attempts or result.state is State.SUCCEEDED:
                 changed.append(unit)

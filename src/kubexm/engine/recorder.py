@@ -48,7 +48,7 @@ class Recorder:
     def done(self, unit: int, node: str, result: HostResult, extra: Mapping[str, Any] | None = None) -> None:
         """A unit has its final state."""
         self.results[unit] = result
-        host, state, started, _, busy, attempts, out, err, error, cause, reason, foreseen, diff, warnings, _ = result
+        host, state, started, _, busy, attempts, out, err, error, cause, reason, foreseen, diff, warnings, *_ = result
         data: dict[str, Any] = {"state": state}
         if started is not None:
             data["started"] = started
@@ -71,8 +71,9 @@ class Recorder:
             data["diff"] = diff
         if warnings:
             data["warnings"] = list(warnings)
-        if extra:
-            data.update(extra)
+        if result.waited:
+            data["waited"] = True
+        data.update(extra or {})
         self.emit(_DONE, node, host, data)
 
     def rolled_back(self, unit: int, *, ok: bool) -> None:

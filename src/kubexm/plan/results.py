@@ -54,6 +54,8 @@ class Prediction(StrEnum):
     CHANGE = "change"
     UNKNOWN = "unknown"
     """It reads what something before it would change."""
+    WAIT = "wait"
+    """It is not so yet, and would be waited for: that changes nothing."""
 
 
 class RunStatus(StrEnum):
@@ -130,6 +132,8 @@ class HostResult(NamedTuple):
     warnings: tuple[str, ...] = ()
     rolled_back: bool | None = None
     """True or False once a rollback was tried."""
+    waited: bool = False
+    """It changes nothing, ever: all it did was to wait."""
 
     @property
     def seconds(self) -> float:
@@ -199,7 +203,7 @@ class GraphExecutionResult:
         return any(
             result.prediction in (Prediction.CHANGE, Prediction.UNKNOWN)
             if self.dry_run
-            else result.state is State.SUCCEEDED or result.attempts > 0
+            else not result.waited and (result.state is State.SUCCEEDED or result.attempts > 0)
             for _, result in self.results()
         )
 

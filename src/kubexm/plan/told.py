@@ -217,4 +217,5 @@ def _result(event: Event) -> HostResult:
         prediction=Prediction(prediction) if prediction else None,
         diff=data.get("diff", ""),
         warnings=tuple(data.get("warnings", ())),
+        waited=bool(data.get("waited")),
     )

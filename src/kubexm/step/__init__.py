@@ -11,13 +11,14 @@ from kubexm.step.packages import PackagesInstalled
 from kubexm.step.paths import DirectoryPresent, LinkPresent
 from kubexm.step.reading import OnlyRead
 from kubexm.step.reboot import NoRebootPending
-from kubexm.step.resources import EVERYTHING, NOTHING, Resources, clash, clash_in_cluster, resources
+from kubexm.step.resources import EVERYTHING, NOTHING, OUTCOME, Resources, clash, clash_in_cluster, resources
 from kubexm.step.services import ServiceRunning, ServiceStopped
 from kubexm.step.users import UserPresent
 
 __all__ = [
     "EVERYTHING",
     "NOTHING",
+    "OUTCOME",
     "ArchiveExtracted",
     "BlockInFile",
     "Check",

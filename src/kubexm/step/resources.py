@@ -4,6 +4,8 @@ A resource is `kind:name`: `file:/etc/hosts`, `unit:etcd`, `package:curl`. A nam
 name that starts so; `*` alone is everything on the host and in the cluster. Resources of the kinds `api`, `etcd` and
 `secret` belong to the cluster and are the same from every host; all others belong to one host. A secret is made on the
 control node and read by steps of many hosts: what one of them saw before it was (re)made must not count.
+
+`run:outcome` is read by steps that prove how a run leaves the cluster: every write on any host touches it.
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["CLUSTER_KINDS", "EVERYTHING", "NOTHING", "Resources", "clash", "clash_in_cluster", "resources"]
+__all__ = ["CLUSTER_KINDS", "EVERYTHING", "NOTHING", "OUTCOME", "Resources", "clash", "clash_in_cluster", "resources"]
 
 Resources = frozenset[str]
 
 EVERYTHING: Resources = frozenset({"*"})
 NOTHING: Resources = frozenset()
+OUTCOME = "run:outcome"
 CLUSTER_KINDS = frozenset({"api", "etcd", "secret"})
 
 

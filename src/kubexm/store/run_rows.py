@@ -13,6 +13,7 @@ __all__ = ["NodeTally", "Rows", "Tally", "event_data"]
 
 _NOT_SHOWN = frozenset({"stdout", "stderr", "values"})
 """What is in step logs already, and what only a resume needs."""
+_MORE = ("reason", "prediction", "diff", "warnings", "busy", "waited")
 _WORST_FIRST = ("failed", "interrupted", "blocked", "cancelled", "succeeded", "satisfied", "excluded")
 
 
@@ -138,7 +139,7 @@ class Rows:
             self.step_logs.append({**shared, "stdout": stdout, "stderr": stderr})
             self.bytes += len(stdout) + len(stderr) + 150
         root = data.get("root_cause", ("", ""))
-        more = {name: data[name] for name in ("reason", "prediction", "diff", "warnings", "busy") if data.get(name)}
+        more = {name: data[name] for name in _MORE if data.get(name)}
         more |= {name: error[name] for name in ("kind", "command", "exit_code") if name in error}
         self.host_results[node, host] = {
             **shared,

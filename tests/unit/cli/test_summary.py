@@ -12,7 +12,7 @@ from kubexm.errors import StepError
 from kubexm.plan import Budget, FailurePolicy, Retry
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Step
-from tests.unit.engine.world import World, execute, graph, node
+from tests.unit.engine.world import Wait, World, execute, graph, node
 from tests.unit.plan.render.samples import result as sample
 
 
@@ -26,6 +26,13 @@ async def test_nothing_changed(tmp_path: Path) -> None:
     shown = text(summary_lines(await execute(world, graph(node("one", "a")), tmp_path), resume="resume me"))
     assert shown.startswith("\ntest: nothing changed, all is as it should be after ")
     assert shown.endswith(": 1 already so")
+
+
+async def test_nothing_changed_after_a_wait(tmp_path: Path) -> None:
+    plan = graph(node("one", "a", Wait(name="one")))
+    shown = text(summary_lines(await execute(World("a"), plan, tmp_path)))
+    assert shown.startswith("\ntest: nothing changed, all is as it should be after ")
+    assert shown.endswith(": 1 waited for")
 
 
 async def test_what_changed(tmp_path: Path) -> None:
@@ -138,6 +145,13 @@ async def test_dry_run(tmp_path: Path) -> None:
     assert shown[1].startswith("test: dry run after ")
     assert shown[1].endswith(": 2 would change, 1 would not")
     assert shown[2:] == ["  ~ m.t.one on b: it is not there", "  ~ m.t.two on b: it is not there"]
+
+
+async def test_dry_run_tells_what_would_be_waited_for(tmp_path: Path) -> None:
+    plan = graph(node("one", "a"), node("two", "a", Wait(name="two")))
+    shown = summary_lines(await execute(World("a"), plan, tmp_path, dry_run=True))
+    assert shown[1].endswith(": 1 would change, 1 would be waited for")
+    assert shown[2:] == ["  ~ m.t.one on a: it is not there", "  … m.t.two on a: it is not there"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

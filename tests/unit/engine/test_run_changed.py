@@ -8,8 +8,8 @@ from pathlib import Path
 from kubexm.cache import RUN_CHANGED
 from kubexm.plan import Prediction
 from kubexm.runtime import StepContext
-from kubexm.step import Check, Resources, Step
-from tests.unit.engine.world import Thing, World, execute, graph, node, states
+from kubexm.step import OUTCOME, Check, Resources, Step, Values, resources
+from tests.unit.engine.world import Thing, Wait, World, execute, graph, node, states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +26,7 @@ class Proof(Step):
         return frozenset()
 
     def writes(self) -> Resources:
-        return frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait(Thing):
-    """Comes about by itself."""
-
-    def writes(self) -> Resources:
-        return frozenset()
+        return resources("api:proof")
 
 
 async def test_proof_is_needed_after_a_change_on_any_host_and_not_without_one(tmp_path: Path) -> None:
@@ -47,7 +39,51 @@ async def test_proof_is_needed_after_a_change_on_any_host_and_not_without_one(tm
 async def test_waiting_is_no_change(tmp_path: Path) -> None:
     world = World("a")
     plan = graph(node("one", "a", Wait(name="one")), node("proof", "a", Proof(), after=("m.t.one",)))
-    assert states(await execute(world, plan, tmp_path)) == {"one@a": "succeeded", "proof@a": "satisfied"}
+    result = await execute(world, plan, tmp_path)
+    assert states(result) == {"one@a": "succeeded", "proof@a": "satisfied"}
+    assert result.nodes["m.t.one"].hosts["a"].waited
+    assert not result.changed
+
+
+async def test_waiting_in_vain_is_no_change_either_and_nothing_to_roll_back(tmp_path: Path) -> None:
+    world = World("a")
+    world.broken.add(("a", "one"))
+    result = await execute(world, graph(node("one", "a", Wait(name="one"))), tmp_path, rollback=True)
+    assert states(result) == {"one@a": "failed"}
+    assert result.nodes["m.t.one"].hosts["a"].rolled_back is None
+    assert not result.changed
+
+
+async def test_a_dry_run_tells_what_would_be_waited_for(tmp_path: Path) -> None:
+    result = await execute(World("a"), graph(node("one", "a", Wait(name="one"))), tmp_path, dry_run=True)
+    assert result.nodes["m.t.one"].hosts["a"].prediction is Prediction.WAIT
+    assert not result.changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health(Wait):
+    """Lives by itself, and suffers from what is done elsewhere."""
+
+    def reads(self) -> Resources:
+        return resources("api:health", OUTCOME)
+
+
+async def test_how_a_run_leaves_the_cluster_is_looked_at_when_all_is_done(tmp_path: Path) -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Breaker(Thing):
+        async def run(self, ctx: StepContext) -> Values | None:
+            world.things["a"].discard("health")
+            return await Thing.run(self, ctx)
+
+    world = World("a", "b")
+    world.things["a"] |= {"health", "slow"}
+    plan = graph(
+        node("breaker", "b", Breaker(name="breaker")),
+        node("slow", "a", after=("m.t.breaker",)),
+        node("health", "a", Health(name="health"), after=("m.t.slow",)),
+    )
+    result = await execute(world, plan, tmp_path)
+    assert states(result) == {"breaker@b": "succeeded", "slow@a": "satisfied", "health@a": "succeeded"}
 
 
 async def test_a_dry_run_tells_that_proof_will_be_needed(tmp_path: Path) -> None:

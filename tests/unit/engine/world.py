@@ -152,6 +152,14 @@ class Thing(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wait(Thing):
+    """Comes about by itself."""
+
+    def writes(self) -> Resources:
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shout(Step):
     """Something that leaves nothing to read back."""
 

@@ -43,6 +43,9 @@ def host(state: State, name: str = "a", **more: object) -> HostResult:
         (host(State.SUCCEEDED, prediction=Prediction.CHANGE), True),
         (host(State.SUCCEEDED, prediction=Prediction.UNKNOWN), True),
         (host(State.SATISFIED, prediction=Prediction.NO_CHANGE), False),
+        (host(State.SUCCEEDED, waited=True), False),
+        (host(State.FAILED, attempts=1, waited=True), False),
+        (host(State.SUCCEEDED, prediction=Prediction.WAIT), False),
     ],
 )
 def test_changed_means_something_was_changed_or_may_have_been(one: HostResult, changed: bool) -> None:

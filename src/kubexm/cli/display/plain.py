@@ -20,6 +20,7 @@ _WORDS = {
     "cancelled": ("not run", "dim"),
     "excluded": ("left out", "dim"),
 }
+_FORESEEN = {"change": ("would change", "yellow"), "unknown": ("unknown", "yellow"), "wait": ("would wait", "dim")}
 _ALWAYS = frozenset({"succeeded", "failed", "interrupted"})
 
 
@@ -72,8 +73,10 @@ class PlainLines:
         if state not in _ALWAYS and not self._verbose:
             return
         word, colour = _WORDS.get(state, (state, "dim"))
-        if predicted in ("change", "unknown"):
-            word, colour = ("would change" if predicted == "change" else "unknown"), "yellow"
+        if predicted in _FORESEEN:
+            word, colour = _FORESEEN[predicted]
+        elif state == "succeeded" and event.data.get("waited"):
+            word, colour = "ready", "green"
         started = event.data.get("started")
         took = duration(event.time - started) if started is not None else ""
         error = event.data.get("error") or {}

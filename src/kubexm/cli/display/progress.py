@@ -155,7 +155,7 @@ class Progress:
         if host.running.pop(event.node, None) is not None:
             module.running -= 1
             self.total.running -= 1
-        changed = state == _CHANGED and event.data.get("prediction") != "no change"
+        changed = state == _CHANGED and not event.data.get("waited")
         failed = state in ("failed", "interrupted")
         if changed or failed or not host.last:
             host.last = event.node

@@ -20,6 +20,7 @@ _MOST_LINES = 6
 _MOST_REASONS = 10
 _MOST_DIFF = 60
 _INDENT = "    "
+_SIGNS = {Prediction.CHANGE: ("~", "yellow"), Prediction.UNKNOWN: ("?", "cyan"), Prediction.WAIT: ("…", "dim")}
 
 
 @dataclass(slots=True)
@@ -96,8 +97,11 @@ def _headline(result: GraphExecutionResult) -> str:
     took = duration(result.ended - result.started)
     if result.dry_run and result.status is RunStatus.SUCCEEDED:
         return f"{result.name}: {paint('dry run', 'bold')} after {took}: {_predicted(result)}"
+    waited = sum(each.waited and each.state is State.SUCCEEDED for _, each in result.results())
+    changed = counts[State.SUCCEEDED] - waited
     parts = [
-        f"{counts[State.SUCCEEDED]:,} changed" if counts[State.SUCCEEDED] else "",
+        f"{changed:,} changed" if changed else "",
+        f"{waited:,} waited for" if waited else "",
         f"{counts[State.SATISFIED]:,} already so" if counts[State.SATISFIED] else "",
         f"{counts[State.FAILED]:,} failed" if counts[State.FAILED] else "",
         f"{counts[State.INTERRUPTED]:,} stopped midway" if counts[State.INTERRUPTED] else "",
@@ -132,21 +136,22 @@ def _predicted(result: GraphExecutionResult) -> str:
     words = {
         Prediction.CHANGE: "would change",
         Prediction.UNKNOWN: "cannot be known yet",
+        Prediction.WAIT: "would be waited for",
         Prediction.NO_CHANGE: "would not",
     }
     return ", ".join(f"{numbers[each]:,} {words[each]}" for each in words if numbers[each])
 
 
 def _predictions(result: GraphExecutionResult) -> list[str]:
-    """What would change, with the diff of contents; once where it is the same on several hosts."""
+    """What is not as it should be, with the diff of contents; once where it is the same on several hosts."""
     lines: list[str] = []
     for node in result.nodes.values():
         groups: dict[tuple[Prediction, str, str], list[str]] = {}
         for each in node.hosts.values():
-            if each.prediction in (Prediction.CHANGE, Prediction.UNKNOWN):
+            if each.prediction is not None and each.prediction in _SIGNS:
                 groups.setdefault((each.prediction, each.reason, each.diff), []).append(each.host)
         for (prediction, reason, diff), hosts in groups.items():
-            sign = paint("~", "yellow") if prediction is Prediction.CHANGE else paint("?", "cyan")
+            sign = paint(*_SIGNS[prediction])
             about = reason if prediction is Prediction.UNKNOWN or reason else node.step
             lines.append(f"  {sign} {node.id} on {short_hosts(hosts)}: {about}")
             lines += _diff(diff)
@@ -168,7 +173,7 @@ def _diff_colour(line: str) -> tuple[str, ...]:
 
 
 def _changes(result: GraphExecutionResult, verbose: int) -> list[str]:
-    changed = [(node, _hosts(node, State.SUCCEEDED)) for node in result.nodes.values()]
+    changed = [(node, _changed_hosts(node)) for node in result.nodes.values()]
     lines = [
         f"  {paint('+', 'green')} {node.id} on {short_hosts(hosts)}: {node.step}" for node, hosts in changed if hosts
     ]
@@ -178,8 +183,8 @@ def _changes(result: GraphExecutionResult, verbose: int) -> list[str]:
     return lines
 
 
-def _hosts(node: NodeResult, state: State) -> list[str]:
-    return [each.host for each in node.hosts.values() if each.state is state]
+def _changed_hosts(node: NodeResult) -> list[str]:
+    return [each.host for each in node.hosts.values() if each.state is State.SUCCEEDED and not each.waited]
 
 
 def _warnings(result: GraphExecutionResult) -> list[str]:

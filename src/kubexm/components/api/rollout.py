@@ -14,7 +14,7 @@ from kubexm.components.api.objects import ApiAway, read_documents
 from kubexm.components.api.trouble import pod_troubles
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
-from kubexm.step import NOTHING, Check, Resources, Step, resources
+from kubexm.step import NOTHING, OUTCOME, Check, Resources, Step, resources
 
 __all__ = ["RolledOut", "Workload", "rollout_fault", "workloads_of"]
 
@@ -109,8 +109,8 @@ class RolledOut(Step):
         return faults
 
     def reads(self) -> Resources:
-        """The manifests, and what comes of them by itself."""
-        return resources(f"api:{self.name}")
+        """The manifests, and what comes of them by itself, or of what is done to hosts."""
+        return resources(f"api:{self.name}", OUTCOME)
 
     def writes(self) -> Resources:
         """Nothing: it waits."""

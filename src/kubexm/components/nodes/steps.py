@@ -22,7 +22,7 @@ from kubexm.components.api import (
 from kubexm.components.networks import NO_PLUGIN, plugin_named
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
-from kubexm.step import NOTHING, Check, Resources, Step, resources
+from kubexm.step import NOTHING, OUTCOME, Check, Resources, Step, resources
 
 __all__ = ["NODE_UP", "NodeNetworked", "NodesReady", "NodesSet"]
 
@@ -245,8 +245,8 @@ class NodesReady(Step):
         return [name for name in self.nodes if name in counted and name not in ready]
 
     def reads(self) -> Resources:
-        """The nodes, whose states change by themselves."""
-        return resources("api:nodes")
+        """The nodes, whose states change by themselves, and with whatever is done to hosts."""
+        return resources("api:nodes", OUTCOME)
 
     def writes(self) -> Resources:
         """Nothing: it waits."""

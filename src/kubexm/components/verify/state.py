@@ -16,7 +16,7 @@ from kubexm.components.kubeadm.layout import ETCD, manifest
 from kubexm.components.questions import Question
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext
-from kubexm.step import NOTHING, Check, Resources, Step, resources
+from kubexm.step import NOTHING, OUTCOME, Check, Resources, Step, resources
 
 __all__ = ["HERE", "ApiServerReady", "ControlPlanePodsReady", "EtcdServes", "HostHere", "NodesHealthy"]
 
@@ -129,8 +129,8 @@ class NodesHealthy(Seen):
         return "`kubectl describe node NAME`, and `journalctl -u kubelet` on the host itself"
 
     def reads(self) -> Resources:
-        """The nodes, whose states change by themselves."""
-        return resources("api:nodes")
+        """The nodes, and whatever may have changed how they are."""
+        return resources("api:nodes", OUTCOME)
 
     def describe(self) -> str:
         """The state."""
@@ -164,8 +164,8 @@ class ApiServerReady(Seen):
         return f"its log on {ctx.host.name}: `crictl logs` or `journalctl -u kube-apiserver`; it uses {ADMIN_CONF}"
 
     def reads(self) -> Resources:
-        """The API server, which lives by itself."""
-        return resources("api:readyz")
+        """The API server, and whatever may have changed how it is."""
+        return resources("api:readyz", OUTCOME)
 
     def describe(self) -> str:
         """The state."""
@@ -211,8 +211,8 @@ class ControlPlanePodsReady(Seen):
         return "`crictl ps -a` and `crictl logs` on that host; `journalctl -u kubelet` if there is no container at all"
 
     def reads(self) -> Resources:
-        """The pods, which live by themselves."""
-        return resources("api:control-plane-pods")
+        """The pods, and whatever may have changed how they are."""
+        return resources("api:control-plane-pods", OUTCOME)
 
     def describe(self) -> str:
         """The state."""
@@ -244,9 +244,9 @@ class EtcdServes(Seen):
         return f"{log} on {ctx.host.name} and on the other members: can they reach each other?"
 
     def reads(self) -> Resources:
-        """etcd, which lives by itself; in a pod: whoever writes its manifest makes this question new."""
+        """etcd, and whatever may have changed how it is."""
         pod = (f"file:{manifest(ETCD)}", "unit:kubelet.service", "etcd:members") if self.pod else ()
-        return resources("etcd:health", *pod)
+        return resources("etcd:health", OUTCOME, *pod)
 
     def describe(self) -> str:
         """The state."""

@@ -137,7 +137,7 @@ class HostResultOut(BaseModel):
     hint: str
     root_cause: list[str] | None = Field(description="For a blocked one: the node and host that failed.")
     more: dict[str, Any] = Field(
-        description="What else there is: reason, prediction, diff, warnings, command, exit_code."
+        description="What else there is: reason, prediction, diff, warnings, waited, command, exit_code."
     )
 
     @classmethod
