@@ -93,9 +93,16 @@ class Site:
             self.on(host, "rm -rf /run/try; mkdir -p /run/try")
 
     def register(self, name: str, **labels: str) -> None:
-        """A cluster, past the page."""
+        """A cluster, past the page; what an earlier try of the same test left of it is ended and forgotten."""
+        client = self.client()
+        for task in client.get("/tasks", params={"cluster": name}).json()["items"]:
+            if task["state"] in ("queued", "running"):
+                for _ in range(2):  # the second time: now
+                    client.post(f"/tasks/{task['id']}/cancel")
+                self.ended(task["id"])
+        client.delete(f"/clusters/{name}", params={"force": True})
         body = {"spec": self.spec(name, **labels), "secrets": {"key": self.key}}
-        answer = self.client().post("/clusters", json=body)
+        answer = client.post("/clusters", json=body)
         assert answer.status_code == 201, answer.text
 
     def ended(self, task: str) -> dict[str, Any]:
