@@ -31,7 +31,7 @@ from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.content import sha256_of
 from kubexm.step.undo import restore, snapshot
 
-__all__ = ["StaticPod", "StaticPodsWritten"]
+__all__ = ["STOP_API", "StaticPod", "StaticPodsWritten"]
 
 _GRACE: Final = 60
 """Seconds for an old pod to end."""
@@ -104,13 +104,11 @@ until [ -z "$kx_old" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_g
 done
 """
 
-# While its etcd is away an API server lets every request hang for a minute, and the kubelet, which asks it before it
-# starts a changed pod, hangs with it. One that is being started refuses at once.
-_UNHANG: Final = f"""if [ -n "$kx_old" ]; then
-  kx_api=$({CRICTL} ps -q --name '^{API_SERVER}$' 2>/dev/null)
-  if [ -n "$kx_api" ]; then {CRICTL} stop -t 1 $kx_api >/dev/null 2>&1; fi
-fi
+STOP_API: Final = f"""kx_api=$({CRICTL} ps -q --name '^{API_SERVER}$' 2>/dev/null)
+if [ -n "$kx_api" ]; then {CRICTL} stop -t 1 $kx_api >/dev/null 2>&1; fi
 """
+"""While its etcd is away an API server lets every request hang for a minute, and the kubelet, which asks it before it
+starts a changed pod, hangs with it. One that is being started refuses at once."""
 
 # How members of etcd find each other counts only before they have data; later the lines stay as they are, lest a
 # member is restarted for nothing.
@@ -126,6 +124,9 @@ if [ -n "$kx_state" ]; then
   sed -i "s|^\\( *- \\)\\(--initial-cluster=.*\\)|\\1\\2\\n\\1--initial-cluster-state=$kx_state|" "$kx_new" || exit 1
 fi
 """
+
+
+_KNOWS: Final = f'grep -q -x -F -e "$l" {manifest(ETCD)} 2>/dev/null'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +154,8 @@ class StaticPodsWritten(Step):
             return Check(False, reason="who the members of etcd are is not known yet")
         looks = "\n".join(f"kx_look {shell(pod.component, *self._words(pod))}" for pod in self.pods)
         if members[1]:
-            line = shell(f"    - --initial-cluster={members[1]}")
-            looks += f"\ngrep -q -x -F -e {line} {manifest(ETCD)} 2>/dev/null || echo 'etcd does not know its members'"
+            lines = shell(f"    - --initial-cluster={members[1]}", f"    - --initial-cluster-state={members[0]}")
+            looks += f"\nfor l in {lines}; do\n  {_KNOWS} || {{ echo 'etcd does not know its members'; break; }}\ndone"
         script = _LIBRARY + _LOOK.format(generated=shell(self._generated)) + looks
         result = await ctx.host.command.read(script, display="look at the static pods")
         faults = result.text.splitlines()
@@ -179,7 +180,7 @@ class StaticPodsWritten(Step):
         ]
         each = "\n".join(shell("kx_retire", file.path, sha256_of(file.content)) for file in written)
         if self.members is not None:
-            each += f"\n{_UNHANG}"
+            each += f'\nif [ -n "$kx_old" ]; then\n{STOP_API}fi\n'
         retire = _LIBRARY + _RETIRE.replace("@EACH@", each)
         await ctx.host.files.write_all(written, snapshot=snapshot(ctx), first=retire, within=_GRACE + 60.0)
         await ctx.host.files.write(self._generated, f"{sources}\n", mode=0o600)

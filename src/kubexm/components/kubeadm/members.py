@@ -19,6 +19,7 @@ from kubexm.components.etcd.data import cluster_id, parse_state, state_script
 from kubexm.components.etcd.forming import foreign_data
 from kubexm.components.etcd.joining import MemberAdmitted, recognise
 from kubexm.components.kubeadm.layout import ETCD, manifest
+from kubexm.components.kubeadm.manifests import STOP_API
 from kubexm.components.kubelet import INPUTS
 from kubexm.components.kubelet.layout import UNIT
 from kubexm.connector.base import shell
@@ -173,8 +174,9 @@ class PodMemberBegins(DirectoryPresent):
     mode: int = 0o700
 
     async def run(self, ctx: StepContext) -> None:
-        """Makes it, once the kubelet knows no other manifest than the one that is there."""
+        """Makes it, once the kubelet knows no other manifest than the one that is there, and waits for nobody."""
         if (await ctx.host.services.status(UNIT)).is_active:
+            await ctx.host.command.run(STOP_API, display="stop the API server, which waits for its etcd")
             await ctx.host.services.restart(UNIT, INPUTS)
         await DirectoryPresent.run(self, ctx)
 

@@ -108,7 +108,7 @@ async def test_what_kubeadm_makes_is_written_whole_after_the_old_pods_are_gone(b
     assert written[0].timeout > 60
 
 
-async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Bench) -> None:
+async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Bench, tmp_path: Path) -> None:
     step = StaticPodsWritten(phase="etcd local", pods=(StaticPod(component="etcd", inputs=()),), members=MEMBERS)
     assert step.consumes() == (MEMBERS,)
     assert (await step.precheck(bench.ctx)).reason == "who the members of etcd are is not known yet"
@@ -121,7 +121,15 @@ async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Be
 
     bench.memory.on(anything("kx_look etcd"), callback=look)
     await step.precheck(bench.ctx)
-    assert "--initial-cluster=n1=https://10.0.0.1:2380" in looked[0].script
+    question = looked[0].script[looked[0].script.index("for l in") :]
+    own = "    - --initial-cluster=n1=https://10.0.0.1:2380\n"
+    for lines, said in (
+        (f"{own}    - --initial-cluster-state=new\n", ""),
+        (f"{own}    - --initial-cluster-state=existing\n", "etcd does not know its members\n"),
+        ("    - --initial-cluster-state=new\n", "etcd does not know its members\n"),
+    ):
+        (tmp_path / "etcd.yaml").write_text(lines)
+        assert sh(question.replace("/etc/kubernetes/manifests/", ""), tmp_path) == said
     bench.knows("")
     await step.precheck(bench.ctx)
     assert "initial-cluster" not in looked[1].script
@@ -426,6 +434,7 @@ async def test_a_kubelet_forgets_older_pods_before_an_empty_member_may_begin(ben
 
     shown = f"LoadState=loaded\nActiveState={active}\nSubState=x\nUnitFileState=enabled\n"
     bench.memory.on(re.compile(r"(?s)(?!.*kx_).*systemctl show -p LoadState.*-- kubelet.service"), stdout=shown)
+    bench.memory.on(anything("stop -t 1 .kx_api"), callback=note)
     bench.memory.on(anything("kx_start .* kubelet.service restart"), callback=note)
     bench.memory.on(anything("/var/lib/etcd/member 700"), callback=note)
     step = PodMemberBegins(path=PurePosixPath("/var/lib/etcd/member"))
@@ -433,7 +442,8 @@ async def test_a_kubelet_forgets_older_pods_before_an_empty_member_may_begin(ben
     await bench.run(step)
     made = changes.pop()
     assert "/var/lib/etcd/member" in made
-    assert changes == (["restart kubelet.service"] if active == "active" else [])
+    stop = "stop the API server, which waits for its etcd"
+    assert changes == ([stop, "restart kubelet.service"] if active == "active" else [])
 
 
 @pytest.mark.parametrize(
