@@ -72,13 +72,13 @@ def test_a_stacked_etcd_is_formed_changed_and_loses_data_of_a_member(trio: Lab) 
     assert voters(lab) == {"n1", "n2", "n3"}
     kubectl(lab, "create", "configmap", "kept", "--from-literal=word=still-here")
 
-    # Changed one at a time, just etcd: the API answers all the while, by whichever member is there.
+    # Changed one at a time, just etcd and the API server that waits for it: the API answers by another one meanwhile.
     before = {host: pods(lab, host) for host in ("n1", "n2", "n3")}
     edit(lab.cluster_file, etcd={"tuning": {"snapshotCount": 12000}})
     changed = create(lab)
     assert "kubeadm.run.etcd" in changed.changed
     for host, ran in before.items():
-        assert restarted(lab, ran, host) == {"etcd"}, host
+        assert restarted(lab, ran, host) == {"etcd", "kube-apiserver"}, host
         assert "--snapshot-count=12000" in sh(lab, "cat /etc/kubernetes/manifests/etcd.yaml", host)
 
     # A member that lost its data does not begin anew by itself, and is let in again by the others.
@@ -180,6 +180,16 @@ def test_a_pod_that_does_not_come_up_shows_its_own_last_words(single: Lab) -> No
     assert "unknown flag: --no-such-flag" in error["message"]
     assert "crictl logs" in error["hint"]
     edit(single.cluster_file, kubernetes={"controllerManager": {"extraArgs": {}}})
+    create(single)
+    assert kubectl(single, "get", "--raw", "/readyz") == "ok"
+
+    edit(single.cluster_file, etcd={"extraArgs": {"no-such-flag": "1"}})
+    done = kubexm(single.cluster_file, "create", "cluster")
+    assert done.exit_code == 1
+    (error,) = done.errors.values()
+    assert "etcd did not come up" in error["message"]
+    assert "flag provided but not defined: -no-such-flag" in error["message"]
+    edit(single.cluster_file, etcd={"extraArgs": {}})
     create(single)
     assert kubectl(single, "get", "--raw", "/readyz") == "ok"
 

@@ -18,10 +18,10 @@ from kubexm.runner import Facts
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 
-__all__ = ["Probe", "StaticPodsServe"]
+__all__ = ["MOST_RESTARTS", "Probe", "StaticPodsServe", "pod_failure", "pod_restarts"]
 
-_ATTEMPTS: Final = 3
-"""A container that was started this often while it was waited for is not going to come up."""
+MOST_RESTARTS: Final = 2
+"""A container that was started again this often while it was waited for is not going to come up."""
 _LOG_LINES: Final = 25
 
 # kx_why COMPONENT MANIFEST LISTENED LIGHT FULL: sets w to why the pod does not serve yet; nothing if it does. The last
@@ -119,7 +119,7 @@ class Probe:
         """One line of a script that gives up on it once it was started too often since."""
         told = f'echo {shell(self.component)}; echo "$w" >&2; exit 1'
         often = f"$((${{k:-0}} - ${{k{number}:-0}}))"
-        return f'    k=$({self._attempts}); if [ "{often}" -ge {_ATTEMPTS - 1} ]; then {told}; fi'
+        return f'    k=$({self._attempts}); if [ "{often}" -ge {MOST_RESTARTS} ]; then {told}; fi'
 
     @property
     def _attempts(self) -> str:
@@ -148,7 +148,8 @@ class StaticPodsServe(Step):
             script, check=False, long=True, within=self.within + 60.0, display=f"wait until {self._names} are well"
         )
         if not result.ok:
-            raise await self._failure(ctx, result.text.strip(), last_line(result.error_text))
+            component = result.text.strip() or self.probes[0].component
+            raise await pod_failure(ctx, component, last_line(result.error_text))
 
     def reads(self) -> Resources:
         """The manifests: whoever writes one makes this question new. The kubelet too, which runs them."""
@@ -174,27 +175,35 @@ class StaticPodsServe(Step):
             .replace("@COUNTS@", "\n".join(probe.count(number) for number, probe in enumerate(self.probes)))
         )
 
-    async def _failure(self, ctx: StepContext, component: str, why: str) -> CommandError:
-        component = component or self.probes[0].component
-        script = (
-            _LIBRARY
-            + _LAST
-            + f"set -- {shell(component, manifest(component))}\n"
-            + _TELL.replace("@LINES@", str(_LOG_LINES))
-        )
-        found = await ctx.host.command.read(script, check=False, long=True, display=f"read the log of {component}")
-        container, _, rest = found.text.partition("\n")
-        state, _, log = rest.partition("\n")
-        if state == "none":
-            whose, more = "the kubelet's log", f"`journalctl -u kubelet` on {ctx.host.name}"
-        else:
-            number = container.partition(" ")[2][:13]
-            whose, more = f"its last container ({state})", f"`crictl logs {number}` on {ctx.host.name}"
-        return CommandError(
-            host=ctx.host.name,
-            command=f"wait until {component} is well",
-            exit_code=1,
-            stderr=log,
-            message=f"{component} did not come up: {why or 'it does not answer'}; the last lines of {whose}",
-            hint=f"all of it: {more}. Mend what it says (often an argument or a setting in the file), then run again",
-        )
+
+async def pod_restarts(ctx: StepContext, component: str) -> int:
+    """How often the container of a static pod was started again."""
+    script = f"{_LIBRARY}{_LAST}kx_attempts {shell(component, manifest(component))}"
+    result = await ctx.host.command.read(script, check=False, display=f"count the starts of {component}")
+    return int(result.text.strip() or 0) if result.ok else 0
+
+
+async def pod_failure(ctx: StepContext, component: str, why: str) -> CommandError:
+    """What to tell of a static pod that does not come up: the last lines of its container, or of the kubelet."""
+    script = (
+        _LIBRARY
+        + _LAST
+        + f"set -- {shell(component, manifest(component))}\n"
+        + _TELL.replace("@LINES@", str(_LOG_LINES))
+    )
+    found = await ctx.host.command.read(script, check=False, long=True, display=f"read the log of {component}")
+    container, _, rest = found.text.partition("\n")
+    state, _, log = rest.partition("\n")
+    if state == "none":
+        whose, more = "the kubelet's log", f"`journalctl -u kubelet` on {ctx.host.name}"
+    else:
+        number = container.partition(" ")[2][:13]
+        whose, more = f"its last container ({state})", f"`crictl logs {number}` on {ctx.host.name}"
+    return CommandError(
+        host=ctx.host.name,
+        command=f"wait until {component} is well",
+        exit_code=1,
+        stderr=log,
+        message=f"{component} did not come up: {why or 'it does not answer'}; the last lines of {whose}",
+        hint=f"all of it: {more}. Mend what it says (often an argument or a setting in the file), then run again",
+    )

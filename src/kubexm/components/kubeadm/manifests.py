@@ -108,7 +108,14 @@ STOP_API: Final = f"""kx_api=$({CRICTL} ps -q --name '^{API_SERVER}$' 2>/dev/nul
 if [ -n "$kx_api" ]; then {CRICTL} stop -t 1 $kx_api >/dev/null 2>&1; fi
 """
 """While its etcd is away an API server lets every request hang for a minute, and the kubelet, which asks it before it
-starts a changed pod, hangs with it. One that is being started refuses at once."""
+starts a changed pod, hangs with it. One that is not there refuses at once."""
+
+# With the etcd that is replaced its API server goes, and comes when that one votes: until then it could only hang, and
+# the node would not be Ready for minutes after.
+_RETIRE_API: Final = f"""if [ -n "$kx_old" ]; then
+kx_retire {manifest(API_SERVER)} -
+{STOP_API}fi
+"""
 
 # How members of etcd find each other counts only before they have data; later the lines stay as they are, lest a
 # member is restarted for nothing.
@@ -180,14 +187,14 @@ class StaticPodsWritten(Step):
         ]
         each = "\n".join(shell("kx_retire", file.path, sha256_of(file.content)) for file in written)
         if self.members is not None:
-            each += f'\nif [ -n "$kx_old" ]; then\n{STOP_API}fi\n'
+            each += f"\n{_RETIRE_API}"
         retire = _LIBRARY + _RETIRE.replace("@EACH@", each)
         await ctx.host.files.write_all(written, snapshot=snapshot(ctx), first=retire, within=_GRACE + 60.0)
         await ctx.host.files.write(self._generated, f"{sources}\n", mode=0o600)
 
     async def rollback(self, ctx: StepContext) -> None:
         """Puts back the manifests that were there before this run."""
-        await restore(ctx, *(manifest(pod.component) for pod in self.pods))
+        await restore(ctx, *map(manifest, self._touched))
 
     def reads(self) -> Resources:
         """What they are made from, what their programs read, and they themselves."""
@@ -198,7 +205,7 @@ class StaticPodsWritten(Step):
 
     def writes(self) -> Resources:
         """The manifests."""
-        return resources(f"file:{self._generated}", *(f"file:{manifest(pod.component)}" for pod in self.pods))
+        return resources(f"file:{self._generated}", *(f"file:{manifest(component)}" for component in self._touched))
 
     def consumes(self) -> tuple[Key[Any], ...]:
         """The members to join."""
@@ -216,6 +223,11 @@ class StaticPodsWritten(Step):
             return None
         state, _, listed = ctx.value(self.members).partition(" ")
         return state, listed
+
+    @property
+    def _touched(self) -> tuple[str, ...]:
+        """Whose manifests it writes, or takes away."""
+        return (*(pod.component for pod in self.pods), *((API_SERVER,) if self.members is not None else ()))
 
     @property
     def _generated(self) -> PurePosixPath:

@@ -18,12 +18,12 @@ from kubexm.components.etcd.client import EtcdClient, Membership
 from kubexm.components.etcd.data import cluster_id, parse_state, state_script
 from kubexm.components.etcd.forming import foreign_data
 from kubexm.components.etcd.joining import MemberAdmitted, recognise
+from kubexm.components.kubeadm.health import MOST_RESTARTS, pod_failure, pod_restarts
 from kubexm.components.kubeadm.layout import ETCD, manifest
 from kubexm.components.kubeadm.manifests import STOP_API
 from kubexm.components.kubelet import INPUTS
 from kubexm.components.kubelet.layout import UNIT
 from kubexm.connector.base import shell
-from kubexm.errors import StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, DirectoryPresent, Resources, Step, Values, resources
 
@@ -211,7 +211,7 @@ class PodMemberVotes(Step):
     async def run(self, ctx: StepContext) -> None:
         """Asks the others to let it vote, again until it has caught up."""
         client = PodEtcdClient(ctx.host, self.others, self.image)
-        until = time.monotonic() + self.within
+        until, restarts = time.monotonic() + self.within, await pod_restarts(ctx, ETCD)
         while not (await self.precheck(ctx)).satisfied:
             found = await client.members()
             if found is not None:
@@ -219,12 +219,9 @@ class PodMemberVotes(Step):
             own = found.with_peer_url(dict(self.peer_urls)[ctx.host.name]) if found is not None else None
             if own is not None and own.learner and own.name:
                 await client.change("member", "promote", own.hex_id, display=f"let {ctx.host.name} vote in etcd")
-            if time.monotonic() > until:
-                raise StepError(
-                    f"its member of etcd did not come to vote within {self.within:g} s",
-                    host=ctx.host.name,
-                    hint=f"`crictl logs $(crictl ps -a --name etcd -q | head -n 1)` on {ctx.host.name} says why",
-                )
+            failing = await pod_restarts(ctx, ETCD) - restarts >= MOST_RESTARTS
+            if failing or time.monotonic() > until:
+                raise await pod_failure(ctx, ETCD, "it does not vote")
             await asyncio.sleep(1.0)
 
     async def _refuse_useless_data(self, ctx: StepContext, found: Membership) -> None:

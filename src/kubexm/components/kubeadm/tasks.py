@@ -105,6 +105,9 @@ class RunControlPlanes(Task):
         g, cluster = FragmentBuilder("kubeadm.run"), ctx.cluster
         stacked = cluster.spec.etcd.type == "kubeadm"
         before = self._etcd(g, ctx, hosts, known) if stacked else []
+        # A member that joins or comes back must vote before its API server starts, which only hangs without it.
+        if stacked and known:
+            before = [self._votes(g, ctx, hosts, known, after=self._kubelet(g, hosts, after=before))]
         manifests = g.add(
             "manifests",
             StaticPodsWritten(phase="control-plane all", pods=pods_of(cluster)),
@@ -114,31 +117,36 @@ class RunControlPlanes(Task):
             weight=2.0,
         )
         # Started with its pods in place: the API is up soon after, and the kubelet does not give up on it for seconds.
-        kubelet = g.add(
+        started = manifests if stacked and known else self._kubelet(g, hosts, after=[manifests])
+        probes = (*((etcd_probe(cluster),) if stacked else ()), api_probe(cluster))
+        serves = StaticPodsServe(probes=probes)
+        api = g.add("api", serves, on=hosts, after_same_host=[started], provides=API_SERVING, weight=8.0)
+        g.add("controllers", StaticPodsServe(probes=controller_probes(cluster)), on=hosts, after_same_host=[api])
+        g.add("marked", HostMarked(cluster=cluster.name, role="controlPlane"), on=hosts, after_same_host=[api])
+        return g.build()
+
+    def _kubelet(self, g: FragmentBuilder, hosts: Sequence[Host], *, after: Sequence[NodeHandle]) -> NodeHandle:
+        return g.add(
             "kubelet",
             kubelet_running(),
             on=hosts,
-            after_same_host=[manifests],
+            after_same_host=after,
             needs=(KUBELET_INSTALLED, RUNTIME_READY, HOST_READY),
             provides=KUBELET_RUNNING,
             weight=3.0,
         )
-        started = [kubelet]
-        if stacked and known:
-            step = PodMemberVotes(
-                data_dir=cluster.spec.etcd.data_dir,
-                port=cluster.spec.etcd.metrics_port,
-                peer_urls=peer_urls(ctx),
-                others=tuple(url for _, url in client_urls(ctx, known)),
-                image=image(ctx, ETCD),
-            )
-            started.append(g.add("votes", step, on=hosts, after_same_host=[kubelet]))
-        probes = (*((etcd_probe(cluster),) if stacked else ()), api_probe(cluster))
-        serves = StaticPodsServe(probes=probes)
-        api = g.add("api", serves, on=hosts, after_same_host=started, provides=API_SERVING, weight=8.0)
-        g.add("controllers", StaticPodsServe(probes=controller_probes(cluster)), on=hosts, after_same_host=[api])
-        g.add("marked", HostMarked(cluster=cluster.name, role="controlPlane"), on=hosts, after_same_host=[api])
-        return g.build()
+
+    def _votes(
+        self, g: FragmentBuilder, ctx: TaskContext, hosts: Sequence[Host], known: Sequence[Host], *, after: NodeHandle
+    ) -> NodeHandle:
+        step = PodMemberVotes(
+            data_dir=ctx.cluster.spec.etcd.data_dir,
+            port=ctx.cluster.spec.etcd.metrics_port,
+            peer_urls=peer_urls(ctx),
+            others=tuple(url for _, url in client_urls(ctx, known)),
+            image=image(ctx, ETCD),
+        )
+        return g.add("votes", step, on=hosts, after_same_host=[after])
 
     def _etcd(
         self, g: FragmentBuilder, ctx: TaskContext, hosts: Sequence[Host], known: Sequence[Host]

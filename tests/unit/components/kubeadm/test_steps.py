@@ -135,7 +135,7 @@ async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Be
     assert "initial-cluster" not in looked[1].script
 
 
-async def test_an_api_server_does_not_hang_on_the_etcd_that_is_replaced(bench: Bench) -> None:
+async def test_an_api_server_goes_with_the_etcd_that_is_replaced(bench: Bench) -> None:
     step = StaticPodsWritten(phase="etcd local", pods=(StaticPod(component="etcd", inputs=()),), members=MEMBERS)
     bench.knows("")
     written: list[Command] = []
@@ -143,8 +143,11 @@ async def test_an_api_server_does_not_hang_on_the_etcd_that_is_replaced(bench: B
     bench.memory.on(anything("kx_retire /etc/kubernetes/manifests/etcd.yaml"), callback=written.append)
     bench.memory.on(anything("/var/lib/kubexm/kubeadm/"))
     await bench.run(step)
-    retired, ended = written[0].script.index("kx_retire /etc"), written[0].script.index("stop -t 1 $kx_api")
-    assert retired < ended, "only if there is an etcd to be replaced, and before that one is waited for"
+    first, script = "kx_retire /etc/kubernetes/manifests/etcd.yaml", written[0].script
+    then = ("kx_retire /etc/kubernetes/manifests/kube-apiserver.yaml -", "stop -t 1 $kx_api", "until [ -z")
+    places = [script.index(text) for text in (first, *then)]
+    assert places == sorted(places), "only if there is an etcd to be replaced, and before that one is waited for"
+    assert "file:/etc/kubernetes/manifests/kube-apiserver.yaml" in step.writes(), "who wrote it looks again"
 
 
 def sh(script: str, cwd: Path) -> str:
@@ -399,6 +402,7 @@ async def test_a_learner_is_promoted_until_it_votes(bench: Bench, monkeypatch: p
     bench.memory.on(anything("/readyz/non_learner"), callback=lambda _: f"{learner[0]}\n")
     bench.memory.on(anything("member list"), stdout=members("n1", "n2", learner="n1", cluster=FOUNDED))
     bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout=head(1, FOUNDED))
+    bench.memory.on(anything("kx_attempts etcd"), stdout="4\n")
 
     def promoted(command: Command) -> CommandResult | str:
         tries.append(command)
@@ -419,9 +423,29 @@ async def test_data_of_a_member_that_was_removed_is_told_at_once(bench: Bench) -
     bench.memory.on(anything("/readyz/non_learner"), exit_code=1)
     bench.memory.on(anything("member list"), stdout=members("n1", "n2", cluster=FOUNDED))
     bench.memory.on(anything("kx_d=/var/lib/etcd"), stdout=head(77, FOUNDED))
+    bench.memory.on(anything("kx_attempts etcd"))
     with pytest.raises(StepError, match=r"of a member that was removed \(4d\)") as error:
         await bench.run(step)
     assert "remove what is in /var/lib/etcd, then run again" in error.value.hint
+
+
+async def test_a_member_that_does_not_come_up_shows_its_own_last_words(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def at_once(_: float) -> None:
+        return None
+
+    monkeypatch.setattr("kubexm.components.kubeadm.members.asyncio.sleep", at_once)
+    step = PodMemberVotes(data_dir="/var/lib/etcd", port=2381, peer_urls=PEERS, others=(OTHERS[0][1],), image="etcd:1")
+    bench.memory.on(anything("/readyz/non_learner"), exit_code=1)
+    bench.memory.on(anything("member list"), exit_code=1)
+    restarts = iter(("5", "6", "7"))
+    bench.memory.on(anything("kx_attempts etcd"), callback=lambda _: f"{next(restarts)}\n")
+    bench.memory.on(anything("set -- etcd"), stdout="container 0123456789abcdef\nexited\nunknown flag: --x\n")
+    with pytest.raises(CommandError, match="etcd did not come up: it does not vote; the last lines of its") as error:
+        await bench.run(step)
+    assert error.value.stderr == "unknown flag: --x"
+    assert "crictl logs 0123456789abc" in error.value.hint
 
 
 @pytest.mark.parametrize("active", ["active", "inactive"])
