@@ -220,7 +220,10 @@ class LabError(KubexmError):
     """The lab cannot do this here."""
 
 
-_TELLING = ("error", "fail", "fatal", "denied", "refused", "cannot", "no such", "not found", "invalid", "panic")
+_TELLING = (
+    *("error", "fail", "fatal", "denied", "refused", "cannot", "no such", "not found", "invalid", "panic"),
+    *("not defined", "unknown", "unrecognized"),
+)
 
 
 def telling_lines(output: str, *, most: int = 3) -> list[str]:

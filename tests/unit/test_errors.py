@@ -75,6 +75,7 @@ def test_a_failed_command_tells_command_code_and_the_lines_that_matter() -> None
         ("starting\nERROR: disk full\ncleaning up\nbye", ["ERROR: disk full"]),
         ("fail 1\nfail 2\nfail 3\nfail 4", ["fail 2", "fail 3", "fail 4"]),
         ("Permission denied (publickey)", ["Permission denied (publickey)"]),
+        ("flag provided but not defined: -x\nUsage:\n  one\n  two\n  three", ["flag provided but not defined: -x"]),
     ],
 )
 def test_the_telling_lines_of_an_output(output: str, lines: list[str]) -> None:
