@@ -84,8 +84,10 @@ printf '%s\\n' "$(kx_sources)" || exit 1
 """
 
 # The kubelet lets a changed pod wait for ten seconds and more after the old one has ended. One that was gone before it
-# came is started at once; so the old manifest goes first, and the new one comes in the same command.
+# came is started at once; so the old manifest goes first, and the new one comes in the same command. Without an API
+# server a kubelet that was restarted ends no pod: then it takes its time over the change once the new one answers.
 _RETIRE: Final = f"""kx_old=
+if [ -f {manifest(API_SERVER)} ]; then kx_able=1; else kx_able=; fi
 kx_retire() {{
   if ! [ -f "$1" ] || [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; then return; fi
   kx_old="$kx_old $(kx_found "$1")"
@@ -98,7 +100,7 @@ kx_gone() {{
   done
 }}
 kx_end=$(($(date +%s) + {_GRACE}))
-until [ -z "$kx_old" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_gone; do
+until [ -z "$kx_old" ] || [ -z "$kx_able" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_gone; do
   if [ "$(date +%s)" -ge "$kx_end" ]; then break; fi
   sleep 0.1
 done

@@ -108,6 +108,28 @@ async def test_what_kubeadm_makes_is_written_whole_after_the_old_pods_are_gone(b
     assert written[0].timeout > 60
 
 
+@pytest.mark.parametrize("api", [True, False])
+async def test_old_pods_are_waited_for_only_if_the_kubelet_can_end_them(
+    bench: Bench, tmp_path: Path, api: bool
+) -> None:
+    made = "sources-digest\nkind: Pod\nname: api\n--- that was it\nkind: Pod\nname: sched\n--- that was it\n"
+    written: list[Command] = []
+    bench.memory.on(anything("kx_kubeadm control-plane all"), stdout=made)
+    bench.memory.on(anything("kx_land"), callback=written.append)
+    bench.memory.on(anything("kx_put /var/lib/kubexm/kubeadm/control-plane"))
+    await bench.run(StaticPodsWritten(phase="control-plane all", pods=PODS))
+    for name in ("kube-apiserver", "kube-scheduler") if api else ("kube-scheduler",):
+        (tmp_path / f"{name}.yaml").write_text("    kubexm.io/digest: sha256-1\n")
+    # A kubelet that ends nothing, however often one looks.
+    stubs = (
+        "kx_keep_each() { :; }; systemctl() { echo active; }; crictl() { echo pod; }; sleep() { echo waited; exit; }\n"
+    )
+    retire = written[0].script.partition("(\nkx_found")[2].partition("\n) </dev/null")[0]
+    said = sh(stubs + "kx_found" + retire.replace("/etc/kubernetes/manifests", str(tmp_path)), tmp_path)
+    assert said == ("waited\n" if api else "")
+    assert not list(tmp_path.glob("kube-*"))
+
+
 async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Bench, tmp_path: Path) -> None:
     step = StaticPodsWritten(phase="etcd local", pods=(StaticPod(component="etcd", inputs=()),), members=MEMBERS)
     assert step.consumes() == (MEMBERS,)
