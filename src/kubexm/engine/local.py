@@ -241,8 +241,7 @@ class _Run:
             self._dispatch()
             return None
         if self._options.dry_run:
-            writes = self._layout.writes[self._layout.unit_node[unit]]
-            self._predict(unit, attempt, Prediction.CHANGE if writes else Prediction.WAIT, check)
+            self._predict(unit, attempt, Prediction.CHANGE if self._writes(unit) else Prediction.WAIT, check)
             return None
         if self._layout.consumes[self._layout.unit_node[unit]]:
             self._values.require(attempt.node, attempt.host)
@@ -263,15 +262,19 @@ class _Run:
         on_demand = bool(self._layout.demand_up[self._layout.unit_node[unit]])
         return not on_demand and bool(self._values.missing(self._graph.nodes[node], host))
 
-    def _note_change(self, index: int) -> None:
+    def _writes(self, unit: int) -> bool:
+        """False if all it can do is to wait."""
+        return bool(self._layout.writes[self._layout.unit_node[unit]])
+
+    def _note_change(self, unit: int) -> None:
         """From now on steps that prove what others did know that something was done; waiting does nothing."""
-        if self._layout.writes[index]:
+        if self._writes(unit):
             self._ctx.caches.pipeline.set(RUN_CHANGED, True)
 
     def _change(self, unit: int, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
         self._state.begin_run(unit)
         index = self._layout.unit_node[unit]
-        self._note_change(index)
+        self._note_change(unit)
         number = self._state.attempts[unit]
         if self._prior is not None:
             number += self._prior.attempts.get(self._name(unit), 0)
@@ -339,7 +342,7 @@ class _Run:
 
     def _predict(self, unit: int, attempt: Attempt, prediction: Prediction, check: Check) -> None:
         self._state.predict_change(unit)
-        self._note_change(self._layout.unit_node[unit])
+        self._note_change(unit)
         self._end(
             unit, attempt, State.SUCCEEDED, time.time(), prediction=prediction, reason=check.reason, diff=check.diff
         )
@@ -388,7 +391,7 @@ class _Run:
     def _waited(self, unit: int, state: State) -> bool:
         """True if it was begun, and waiting was all it did."""
         begun = state is State.SUCCEEDED or unit in self._state.attempts
-        return begun and not self._layout.writes[self._layout.unit_node[unit]]
+        return begun and not self._writes(unit)
 
     # Stopping
 
@@ -433,7 +436,7 @@ class _Run:
         """What this run changed, or may have."""
         changed = []
         for unit, result in self._recorder.results.items():
-            if not self._layout.writes[self._layout.unit_node[unit]]:
+            if not self._writes(unit):
                 continue
             earlier = self._prior is not None and self._prior.changed(self._name(unit))
             if earlier or result.attempts or result.state is State.SUCCEEDED:

@@ -18,7 +18,7 @@ from kubexm.cli.display.words import clock, count, duration
 from kubexm.cli.display.writer import LineWriter
 from kubexm.events import Event, EventKind
 from kubexm.plan import ExecutionGraph, Retry
-from tests.unit.engine.world import World, execute, graph, node
+from tests.unit.engine.world import Wait, World, execute, graph, node
 
 
 def scene() -> tuple[World, ExecutionGraph]:
@@ -70,6 +70,17 @@ async def test_dry_run_lines(tmp_path: Path) -> None:
     writer.close()
     assert "would change a  m.t.one" in stream.getvalue()
     assert "it is not there" in stream.getvalue()
+
+
+async def test_what_was_waited_for_is_not_told_as_changed(tmp_path: Path) -> None:
+    for dry_run, said in ((True, "would wait a  m.t.one"), (False, "ready    a  m.t.one")):
+        stream = io.StringIO()
+        writer = LineWriter(stream)
+        plan, observers = graph(node("one", "a", Wait(name="one"))), (PlainLines(writer),)
+        await execute(World("a"), plan, tmp_path / str(dry_run), dry_run=dry_run, observers=observers)
+        writer.close()
+        assert said in stream.getvalue()
+        assert "change" not in stream.getvalue()
 
 
 async def test_json_lines(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.undo import restore, snapshot
 
-__all__ = ["FoundersKnown", "MemberSealed", "foreign_data"]
+__all__ = ["FoundersKnown", "MemberSealed", "foreign_data", "look_at_data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +96,7 @@ class MemberSealed(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Writes it."""
-        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
-        state = parse_state(result.text)
+        state = await look_at_data(ctx, self.data_dir)
         if state.ids is None:
             raise StepError(f"{self.data_dir} holds no data, though the member served", host=ctx.host.name)
         await ctx.host.files.write(BOOTSTRAP, sealed(state.ids.cluster), snapshot=snapshot(ctx))
@@ -117,6 +116,12 @@ class MemberSealed(Step):
     def describe(self) -> str:
         """The file."""
         return f"file {BOOTSTRAP} of a member"
+
+
+async def look_at_data(ctx: StepContext, data_dir: str) -> DataState:
+    """What is in a member's directory."""
+    result = await ctx.host.command.read(state_script(data_dir), display=f"look at {data_dir}")
+    return parse_state(result.text)
 
 
 def foreign_data(ctx: StepContext, directory: str, state: DataState) -> StepError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kubexm.components.etcd.client import EtcdClient, Member, Membership, has_quorum, quorum
 from kubexm.components.etcd.data import DataState, WalIds, parse_state, state_script
-from kubexm.components.etcd.forming import foreign_data
+from kubexm.components.etcd.forming import foreign_data, look_at_data
 from kubexm.components.etcd.layout import BOOTSTRAP, UNIT
 from kubexm.components.etcd.unit import joining, sealed_for
 from kubexm.connector.base import shell
@@ -70,7 +70,7 @@ class MemberAdmitted(Step):
     async def run(self, ctx: StepContext) -> None:
         """Has the survivors expect it, and tells it who they are."""
         found = await self._survivors(ctx)
-        state = await self._state(ctx)
+        state = await look_at_data(ctx, self.data_dir)
         if state.ids is not None:
             recognise(ctx, self.data_dir, state.ids, found)
             return
@@ -94,10 +94,6 @@ class MemberAdmitted(Step):
     def describe(self) -> str:
         """The state."""
         return "etcd member admitted"
-
-    async def _state(self, ctx: StepContext) -> DataState:
-        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
-        return parse_state(result.text)
 
     def _client(self, ctx: StepContext) -> EtcdClient:
         urls = tuple(url for name, url in self.others if name != ctx.host.name)

@@ -113,17 +113,13 @@ class Probe:
 
     def start(self, number: int) -> str:
         """One line of a script that notes how often it was started before."""
-        return f"k{number}=$({self._attempts})"
+        return f"k{number}=$({_restarts(self.component)})"
 
     def count(self, number: int) -> str:
         """One line of a script that gives up on it once it was started too often since."""
         told = f'echo {shell(self.component)}; echo "$w" >&2; exit 1'
         often = f"$((${{k:-0}} - ${{k{number}:-0}}))"
-        return f'    k=$({self._attempts}); if [ "{often}" -ge {MOST_RESTARTS} ]; then {told}; fi'
-
-    @property
-    def _attempts(self) -> str:
-        return shell("kx_attempts", self.component, manifest(self.component))
+        return f'    k=$({_restarts(self.component)}); if [ "{often}" -ge {MOST_RESTARTS} ]; then {told}; fi'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +174,14 @@ class StaticPodsServe(Step):
 
 async def pod_restarts(ctx: StepContext, component: str) -> int:
     """How often the container of a static pod was started again."""
-    script = f"{_LIBRARY}{_LAST}kx_attempts {shell(component, manifest(component))}"
+    script = _LIBRARY + _LAST + _restarts(component)
     result = await ctx.host.command.read(script, check=False, display=f"count the starts of {component}")
     return int(result.text.strip() or 0) if result.ok else 0
+
+
+def _restarts(component: str) -> str:
+    """Shell text that prints it."""
+    return shell("kx_attempts", component, manifest(component))
 
 
 async def pod_failure(ctx: StepContext, component: str, why: str) -> CommandError:

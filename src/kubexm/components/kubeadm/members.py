@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from kubexm.cache import Key
 from kubexm.components.etcd.client import EtcdClient, Membership
-from kubexm.components.etcd.data import cluster_id, parse_state, state_script
-from kubexm.components.etcd.forming import foreign_data
+from kubexm.components.etcd.data import cluster_id
+from kubexm.components.etcd.forming import foreign_data, look_at_data
 from kubexm.components.etcd.joining import MemberAdmitted, recognise
 from kubexm.components.kubeadm.health import MOST_RESTARTS, pod_failure, pod_restarts
 from kubexm.components.kubeadm.layout import ETCD, manifest
@@ -76,8 +76,7 @@ class PodMembersKnown(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Reads the head of the log that is there."""
-        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
-        state = parse_state(result.text)
+        state = await look_at_data(ctx, self.data_dir)
         if state.is_empty:
             return Check(True, values={MEMBERS: f"new {_listed(self.peer_urls)}"})
         urls = (url for _, url in self.peer_urls)
@@ -110,8 +109,7 @@ class PodMemberAdmitted(MemberAdmitted):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """A member that has data belongs; without any, the survivors are asked."""
-        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
-        state = parse_state(result.text)
+        state = await look_at_data(ctx, self.data_dir)
         if state.stranger:
             raise foreign_data(ctx, self.data_dir, state)
         if state.ids is not None:
@@ -216,9 +214,9 @@ class PodMemberVotes(Step):
             found = await client.members()
             if found is not None:
                 await self._refuse_useless_data(ctx, found)
-            own = found.with_peer_url(dict(self.peer_urls)[ctx.host.name]) if found is not None else None
-            if own is not None and own.learner and own.name:
-                await client.change("member", "promote", own.hex_id, display=f"let {ctx.host.name} vote in etcd")
+                own = found.with_peer_url(dict(self.peer_urls)[ctx.host.name])
+                if own is not None and own.learner and own.name:
+                    await client.change("member", "promote", own.hex_id, display=f"let {ctx.host.name} vote in etcd")
             failing = await pod_restarts(ctx, ETCD) - restarts >= MOST_RESTARTS
             if failing or time.monotonic() > until:
                 raise await pod_failure(ctx, ETCD, "it does not vote")
@@ -226,8 +224,7 @@ class PodMemberVotes(Step):
 
     async def _refuse_useless_data(self, ctx: StepContext, found: Membership) -> None:
         """StepError if its data is of a member that is none any more: that one never comes to vote."""
-        result = await ctx.host.command.read(state_script(self.data_dir), display=f"look at {self.data_dir}")
-        state = parse_state(result.text)
+        state = await look_at_data(ctx, self.data_dir)
         if state.ids is not None:
             recognise(ctx, self.data_dir, state.ids, found)
 

@@ -412,11 +412,18 @@ async def test_it_is_not_if_that_could_cost_the_quorum(bench: Bench) -> None:
         await bench.run(admitted())
 
 
-async def test_a_learner_is_promoted_until_it_votes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds between which nobody waits."""
+
     async def at_once(_: float) -> None:
         return None
 
     monkeypatch.setattr("kubexm.components.kubeadm.members.asyncio.sleep", at_once)
+
+
+@pytest.mark.usefixtures("no_waiting")
+async def test_a_learner_is_promoted_until_it_votes(bench: Bench) -> None:
     step = PodMemberVotes(
         data_dir="/var/lib/etcd", port=2381, peer_urls=PEERS, others=("https://10.0.0.2:2379",), image="etcd:1"
     )
@@ -451,13 +458,8 @@ async def test_data_of_a_member_that_was_removed_is_told_at_once(bench: Bench) -
     assert "remove what is in /var/lib/etcd, then run again" in error.value.hint
 
 
-async def test_a_member_that_does_not_come_up_shows_its_own_last_words(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def at_once(_: float) -> None:
-        return None
-
-    monkeypatch.setattr("kubexm.components.kubeadm.members.asyncio.sleep", at_once)
+@pytest.mark.usefixtures("no_waiting")
+async def test_a_member_that_does_not_come_up_shows_its_own_last_words(bench: Bench) -> None:
     step = PodMemberVotes(data_dir="/var/lib/etcd", port=2381, peer_urls=PEERS, others=(OTHERS[0][1],), image="etcd:1")
     bench.memory.on(anything("/readyz/non_learner"), exit_code=1)
     bench.memory.on(anything("member list"), exit_code=1)
