@@ -125,7 +125,7 @@ class HostConnector:
 
     def privileged(self, *, sudo: bool) -> bool:
         """True if such commands run as root."""
-        return sudo or self._link.root
+        return self._link.root or (sudo and self._link.may_sudo)
 
     async def read(self, command: Command) -> CommandResult:
         """Runs it, again if it was cut off."""
@@ -210,7 +210,7 @@ class HostConnector:
 
     @property
     def _lanes(self) -> tuple[bool, ...]:
-        return (True,) if self._link.root else (True, False)
+        return (True, False) if self._link.may_sudo and not self._link.root else (True,)
 
     async def _settle(self, prefix: str, wait: float, *, sudo: bool) -> tuple[Receipt, ...]:
         async def read(command: Command) -> CommandResult:

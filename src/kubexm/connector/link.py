@@ -67,6 +67,11 @@ class Link(Protocol):
         ...
 
     @property
+    def may_sudo(self) -> bool:
+        """False if every command runs as the login user, whatever it asks for."""
+        ...
+
+    @property
     def sudo_password(self) -> str | None:
         """What sudo is told if it asks."""
         ...

@@ -145,9 +145,10 @@ class _LocalLink:
     most_channels = 64
     broken = False
 
-    def __init__(self, host: str, sudo_password: Secret | None, store: str) -> None:
+    def __init__(self, host: str, sudo_password: Secret | None, store: str, *, may_sudo: bool) -> None:
         self.host = host
         self.root = os.geteuid() == 0
+        self.may_sudo = may_sudo
         self.sudo_password = sudo_password.reveal() if sudo_password else None
         self.store = store
         self._processes: set[_Process] = set()
@@ -167,7 +168,8 @@ class _LocalLink:
         return process
 
     def sibling(self) -> _LocalLink:
-        return _LocalLink(self.host, Secret(self.sudo_password) if self.sudo_password else None, self.store)
+        password = Secret(self.sudo_password) if self.sudo_password else None
+        return _LocalLink(self.host, password, self.store, may_sudo=self.may_sudo)
 
     async def close(self) -> None:
         """Waits a moment for idle shells to end; what still runs goes on by itself."""
@@ -184,14 +186,20 @@ class _LocalLink:
 
 
 class LocalConnector(HostConnector):
-    """The machine kubexm runs on. Needs no connection; uses sudo if it does not run as root."""
+    """The machine kubexm runs on. Needs no connection.
+
+    As a host of the cluster it uses sudo unless kubexm runs as root. With `sudo=False` (the control node) it never
+    does: every command runs as the user who started kubexm, and uploaded files belong to that user.
+    """
 
     def __init__(
         self,
         host: str = "localhost",
         *,
+        sudo: bool = True,
         sudo_password: Secret | None = None,
         store: PurePosixPath | None = None,
         digests: Digests | None = None,
     ) -> None:
-        super().__init__(_LocalLink(host, sudo_password, str(store) if store else ""), digests=digests)
+        link = _LocalLink(host, sudo_password, str(store) if store else "", may_sudo=sudo)
+        super().__init__(link, digests=digests)

@@ -52,11 +52,15 @@ class ConnectionPool:
         assert isinstance(known, SSHConnector), f"{host} is local"
         return known
 
-    def local(self, host: str = "localhost", *, sudo_password: Secret | None = None) -> LocalConnector:
-        """The connector of this machine."""
+    def local(
+        self, host: str = "localhost", *, sudo: bool = True, sudo_password: Secret | None = None
+    ) -> LocalConnector:
+        """The connector of this machine; with `sudo=False` it never uses sudo."""
         known = self._connectors.get(host)
         if known is None:
-            known = self._connectors[host] = LocalConnector(host, sudo_password=sudo_password, digests=self._digests)
+            known = self._connectors[host] = LocalConnector(
+                host, sudo=sudo, sudo_password=sudo_password, digests=self._digests
+            )
         assert isinstance(known, LocalConnector), f"{host} is not local"
         return known
 

@@ -38,7 +38,7 @@ class Shells:
 
     def lane(self, *, sudo: bool) -> Lane:
         """Where commands of this kind go; root needs no second one."""
-        return self._lanes[sudo and not self.link.root]
+        return self._lanes[sudo and self.link.may_sudo and not self.link.root]
 
     @property
     def count(self) -> int:

@@ -81,6 +81,7 @@ class SSHLink:
     """The connection to one host."""
 
     store = ""
+    may_sudo = True
 
     def __init__(self, host: str, settings: ConnectionSettings, dial: Dial) -> None:
         self.host = host

@@ -72,7 +72,7 @@ class RuntimeBuilder:
             connectors = connectors_of(
                 self._loaded, self._entries, pool, redactor, ask=self._ask, accept_new_host_keys=self._accept
             )
-            connectors[CONTROL_NODE] = pool.local(CONTROL_NODE)
+            connectors[CONTROL_NODE] = pool.local(CONTROL_NODE, sudo=False)
             hosts = {entry.name: plan_host(entry) for entry in self._entries}
             hosts[CONTROL_NODE] = _control_node()
             outcomes = await asyncio.gather(*(self._initialise(host, connectors[name]) for name, host in hosts.items()))
