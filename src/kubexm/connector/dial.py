@@ -17,7 +17,7 @@ from asyncssh.kex import get_kex_algs
 
 from kubexm.connector import bulk
 from kubexm.connector.credentials import Credentials, Identity
-from kubexm.connector.hostkeys import HostKeys, KnownKey, changed, not_pinned, unknown
+from kubexm.connector.hostkeys import HostKeys, KnownKey, changed, not_pinned, pinned_fingerprint, unknown
 from kubexm.connector.refusals import Attempt, explain, turned_away
 from kubexm.connector.settings import ConnectionSettings
 from kubexm.errors import ConnectError, HostError
@@ -66,6 +66,7 @@ class _Client(asyncssh.SSHClient):
     ) -> None:
         self._settings = settings
         self._identity = identity
+        self._pin = pinned_fingerprint(settings)
         self._known = known
         self._lost = lost
         self.attempt = Attempt(settings, identity.names)
@@ -95,8 +96,8 @@ class _Client(asyncssh.SSHClient):
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         self.attempt.shown = key
-        if self._settings.host_key:
-            return key.get_fingerprint() == self._settings.host_key
+        if self._pin:
+            return key.get_fingerprint() == self._pin
         plain = [entry for entry in self._known if not entry.marker]
         if any(entry.marker == "revoked" and entry.key == key for entry in self._known):
             self.attempt.problem = changed(self._settings, key, [e for e in self._known if e.key == key])
@@ -223,10 +224,11 @@ class Dialler:
     ) -> asyncssh.SSHClientConnection:
         deadline = time.monotonic() + max(_BUSY_FOR, settings.timeout)
         wait = 0.1
+        pin = pinned_fingerprint(settings)
         wrong: dict[str, str] = {}
         dropped = 0
         while True:
-            known = [] if settings.host_key else self._host_keys.of(settings)
+            known = [] if pin else self._host_keys.of(settings)
             client = _Client(settings, identity, known, lost)
             attempt = client.attempt
             try:
@@ -238,7 +240,7 @@ class Dialler:
                 ) from None
             except (OSError, asyncssh.Error) as error:
                 shown = attempt.shown
-                if settings.host_key and shown is not None and shown.get_fingerprint() != settings.host_key:
+                if pin and shown is not None and shown.get_fingerprint() != pin:
                     # The host may have the pinned key too, of another kind: ask for those one by one.
                     wrong[shown.get_algorithm()] = shown.get_fingerprint()
                     continue

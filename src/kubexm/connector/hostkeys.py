@@ -18,7 +18,7 @@ import asyncssh
 from kubexm.connector.settings import ConnectionSettings
 from kubexm.errors import HostKeyError
 
-__all__ = ["HostKeys", "KnownKey"]
+__all__ = ["HostKeys", "KnownKey", "pinned_fingerprint"]
 
 _GLOBAL = Path("/etc/ssh/ssh_known_hosts")
 _TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -140,6 +140,21 @@ def known_hosts_file(settings: ConnectionSettings) -> Path:
     return settings.known_hosts.expanduser() if settings.known_hosts else Path("~/.ssh/known_hosts").expanduser()
 
 
+def pinned_fingerprint(settings: ConnectionSettings) -> str:
+    """The fingerprint of the pinned key, as SHA256:… without padding; empty if none is pinned."""
+    pin = settings.host_key
+    if not pin or pin.startswith("SHA256:"):
+        return pin.rstrip("=")
+    try:
+        blob = base64.b64decode(pin.split()[1])
+    except (IndexError, binascii.Error):
+        raise HostKeyError(
+            f"hostKey of {settings.address} is not a public key: {pin}",
+            hint="copy the fingerprint from `ssh-keygen -lf`, or the whole line of the host's .pub file",
+        ) from None
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
 def unknown(settings: ConnectionSettings, key: asyncssh.SSHKey) -> HostKeyError:
     """The error for a host nobody has vouched for."""
     fingerprint = key.get_fingerprint()
@@ -165,7 +180,7 @@ def not_pinned(settings: ConnectionSettings, seen: list[str]) -> HostKeyError:
     """The error for a host whose keys are all different from the pin."""
     return HostKeyError(
         f"the host key of {settings.address} is not the pinned one: it shows {', '.join(seen)}, "
-        f"hostKey says {settings.host_key}",
+        f"hostKey is {pinned_fingerprint(settings)}",
         hint="somebody may be listening in. If the host was installed anew, check its key there and correct hostKey",
     )
 

@@ -32,7 +32,7 @@ class ConnectionSettings:
     bastions: tuple[ConnectionSettings, ...] = ()
     """Hosts to go through, the first one first. Those who go through the same ones share the connections to them."""
     host_key: str = ""
-    """The only host key to accept, as SHA256:…; known_hosts is not asked then."""
+    """The only host key to accept: its SHA256:… fingerprint or the whole public key. Then known_hosts is not used."""
     known_hosts: Path | None = None
     """Where host keys are looked up and recorded; None: ~/.ssh/known_hosts."""
     accept_new_host_keys: bool = False

@@ -57,6 +57,9 @@ class Shell:
         self._opened = False
         self._patience: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
+        self._let_go = False
+        self._started = not sudo
+        """False until the shell that calls sudo has reported: before that, whatever went wrong was not sudo."""
         self._ready: asyncio.Future[str] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -70,6 +73,17 @@ class Shell:
     def idle(self) -> bool:
         """True if it can take a message now; anything but reads only if it is greeted too."""
         return self._opened and self._replies.message is None and not self.dead
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why it ended by itself before the host's half answered; None if it did answer, or was closed from here."""
+        if not self.dead or (self._let_go and self._failure is None):
+            return None
+        return self.greeted.exception()
+
+    @property
+    def _started_mark(self) -> str:
+        return f"kxs{self._word}"
 
     @property
     def message(self) -> Message | None:
@@ -118,7 +132,8 @@ class Shell:
         """Starts the shell under sudo. The password is sent only once sudo asks: else it would be run as a command."""
         prompt, ready = f"kxp{self._word}", f"kxr{self._word}"
         go = f'/bin/sh -c "echo {ready}; exec /bin/sh"'
-        command = f"exec /bin/sh -c '[ \"$(id -u)\" != 0 ] || exec {go}; exec sudo -S -H -p {prompt} {go}'"
+        script = f'echo {self._started_mark}; [ "$(id -u)" != 0 ] || exec {go}; exec sudo -S -H -p {prompt} {go}'
+        command = f"exec /bin/sh -c '{script}'"
         self._ready = asyncio.get_running_loop().create_future()
         channel = self._channel = await self._link.open(command, self)
         asked = False
@@ -166,6 +181,7 @@ class Shell:
 
     def close(self) -> None:
         """Lets go of the shell; it ends as soon as it reads the end of its input."""
+        self._let_go = True
         if self._channel is not None:
             self._channel.close()
         self.ended(None)
@@ -178,6 +194,10 @@ class Shell:
             return
         noise = self._replies.noise
         noise += data
+        mark = f"{self._started_mark}\n".encode()
+        if not self._started and mark in noise:
+            self._started = True
+            noise[:] = noise.replace(mark, b"")
         if f"kxr{self._word}\n".encode() in noise:
             noise.clear()
             self._ready.set_result("ready")
@@ -275,11 +295,12 @@ class Shell:
         if exit_code is None or self.info is not None:
             return LinkLost()
         said = self._said()
-        if not self._sudo or self._ready is None:
+        if not self._started or self._ready is None:
             return ConnectError(
-                f"the login worked, but no shell came up (exit code {exit_code}){said}",
+                f"the login succeeded, but the session ended before a shell started (exit code {exit_code}){said}",
                 host=self._link.host,
-                hint="the user needs /bin/sh for commands: look for a forced command or a shell like nologin",
+                hint="commands run in /bin/sh: give the user a login shell other than nologin or false, and remove "
+                "ForceCommand in sshd_config or command= in authorized_keys",
             )
         hint = "the login user must be allowed to run sudo /bin/sh; try it by hand on the host"
         if "not found" in said:

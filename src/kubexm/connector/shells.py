@@ -196,6 +196,9 @@ class Lane:
                 timer.cancel()
         if shell.dead and shell in self._live:
             self._live.remove(shell)
+            # Another shell would end the same way, so what waits for one must not wait for the next.
+            if shell.failure is not None and not self._live:
+                self._fail(shell.failure)
         if shell.idle and not self._queue and self._shells.room_wanted(self):
             shell.close()
         if self._queue and not self._pump_due:
@@ -253,6 +256,8 @@ class Lane:
                 await asyncio.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311
                 wait = min(wait * 2, 1.0)
             else:
+                if shell.failure is not None:
+                    raise shell.failure
                 self._live.append(shell)
                 return
 

@@ -54,6 +54,9 @@ class _Session(asyncssh.SSHClientSession[bytes]):
     def exit_status_received(self, status: int) -> None:
         self._exit_code = status
 
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
+        self._exit_code = -1
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone()
         self._listener.ended(self._exit_code)

@@ -138,6 +138,19 @@ async def test_pin(sshd: SshServer, pool: ConnectionPool, tmp_path: Path) -> Non
         await pool.connector("n2", sshd.settings(host_key=wrong, accept_new_host_keys=True)).connect()
     assert sshd.fingerprint in caught.value.message
     assert wrong in caught.value.message
+    await pool.connector("n3", sshd.settings(known_hosts=none, host_key=f"{sshd.fingerprint}=")).connect()
+    assert not none.exists()
+
+
+async def test_a_whole_public_key_as_pin(make_sshd: MakeServer, pool: ConnectionPool, tmp_path: Path) -> None:
+    first, second = make_sshd(), make_sshd()
+    keys = [(server.directory / "host_key.pub").read_text().strip() for server in (first, second)]
+    none = tmp_path / "none"
+    await pool.connector("n1", first.settings(known_hosts=none, host_key=keys[0])).connect()
+    await pool.connector("n2", second.settings(known_hosts=none, host_key=f"{keys[1]} root@n2")).connect()
+    with pytest.raises(HostKeyError, match="is not the pinned one") as caught:
+        await pool.connector("n3", second.settings(known_hosts=none, host_key=keys[0])).connect()
+    assert f"it shows {second.fingerprint}, hostKey is {first.fingerprint}" in caught.value.message
     assert not none.exists()
 
 

@@ -199,11 +199,33 @@ async def test_silence(pool: ConnectionPool, sshd: SshServer) -> None:
         closed.set()
 
 
-async def test_an_account_that_may_not(make_sshd: MakeServer, pool: ConnectionPool) -> None:
-    server = make_sshd(users=(SshUser(name="guest", uid=23002, shell="/usr/sbin/nologin"),))
-    connector = pool.connector("guest", server.settings("guest"))
-    with pytest.raises(ConnectError, match="no shell came up"):
-        await connector.execute(Command(script=":", sudo=False))
+@pytest.mark.parametrize("sudo", [False, True])
+@pytest.mark.parametrize("changes", [False, True])
+async def test_a_shell_that_exits_at_once(
+    make_sshd: MakeServer, pool: ConnectionPool, *, sudo: bool, changes: bool
+) -> None:
+    """It is an error of that host, at once, whatever was asked for; other hosts are not affected."""
+    guest = SshUser(name="guest", uid=23002, sudo="ALL=(ALL:ALL) NOPASSWD: ALL", shell="/usr/sbin/nologin")
+    settings = {
+        "nologin": make_sshd(users=(guest,)).settings("guest"),
+        "forced": make_sshd(options={"ForceCommand": "/bin/false"}).settings("ops"),
+        "killed": make_sshd(options={"ForceCommand": "kill -9 $$"}).settings("ops"),
+    }
+    command = Command(script="id -un", sudo=sudo, changes=changes, timeout=5.0)
+    fine = pool.connector("fine", make_sshd().settings())
+    refused = [pool.connector(name, each).execute(command) for name, each in settings.items()]
+    async with asyncio.timeout(60):
+        answered, *errors = await asyncio.gather(fine.execute(command), *refused, return_exceptions=True)
+    assert not isinstance(answered, BaseException)
+    assert answered.text == "root"
+    for name, error in zip(settings, errors, strict=True):
+        assert isinstance(error, ConnectError), error
+        assert not isinstance(error, SudoError), "sudo was never reached"
+        assert error.host == name
+        assert "the session ended before a shell started" in error.message
+        assert "nologin" in error.hint
+        assert "ForceCommand" in error.hint
+    assert "This account is currently not available" in str(errors[0])
 
 
 # sudo

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from datetime import timedelta
 from typing import Annotated, Final, Literal
@@ -59,12 +61,24 @@ def _internal_addresses(value: object) -> str:
 
 def _host_key(value: object) -> str:
     text = text_of(value, "a host key", "SHA256:…")
-    if _FINGERPRINT.fullmatch(text) is None and _PUBLIC_KEY.fullmatch(text) is None:
+    if _FINGERPRINT.fullmatch(text) is None and not _is_public_key(text):
         raise invalid(
             f"{shown(text)} is not a host key",
             "write the fingerprint that `ssh-keygen -lf` prints (`SHA256:` and 43 characters) or the whole public key",
         )
     return text
+
+
+def _is_public_key(text: str) -> bool:
+    """Whether the base64 part decodes to a key of the type written before it."""
+    if _PUBLIC_KEY.fullmatch(text) is None:
+        return False
+    kind, encoded = text.split()[:2]
+    try:
+        blob = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        return False
+    return blob[4:].startswith(kind.encode()) and int.from_bytes(blob[:4], "big") == len(kind) < len(blob) - 4
 
 
 def _user(value: str) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from kubexm.apis.v1alpha1.host import HostKey
 from kubexm.apis.v1alpha1.scalars import (
     CountOrPercent,
     Duration,
@@ -163,3 +164,19 @@ def test_a_directory_of_the_system_cannot_hold_data(path: str) -> None:
 
 def test_a_directory_of_ones_own_can() -> None:
     assert TypeAdapter(DataDir).validate_python("/var/lib/etcd/") == "/var/lib/etcd"
+
+
+_ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+
+
+@pytest.mark.parametrize("text", [f"ssh-ed25519 {_ED25519}", f"ssh-ed25519 {_ED25519} root@n1", "SHA256:" + "A" * 43])
+def test_host_keys_are_fingerprints_or_whole_public_keys(text: str) -> None:
+    assert TypeAdapter(HostKey).validate_python(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ssh-ed25519 AAAA", f"ssh-rsa {_ED25519}", f"ssh-ed25519 {_ED25519[:-1]}", "ssh-ed25519", "SHA256:AAAA", _ED25519],
+)
+def test_what_is_not_a_host_key_is_refused(text: str) -> None:
+    assert "is not a host key" in why(HostKey, text)[0]
