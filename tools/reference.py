@@ -1,4 +1,4 @@
-"""Writes docs/cluster-yaml.md from the model, so that the page can never say anything the loader does not do.
+"""Writes the generated pages: docs/cluster-yaml.md from the model, docs/commands.md from the command line itself.
 
 Usage: python tools/reference.py [--check]
 """
@@ -12,8 +12,9 @@ from typing import Any
 
 from kubexm.apis.v1alpha1 import json_schema
 from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, TYPE_KEY
+from kubexm.cli.main import VERBS, root_command
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "cluster-yaml.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 INTRODUCTION = """\
 # cluster.yaml
@@ -68,19 +69,34 @@ A field marked with † may also change between a run and its `resume`: connecti
 """
 
 
+COMMANDS = """\
+# Command reference
+
+This page is generated from the command line by `tools/reference.py`; do not edit it. It lists every command with its
+arguments and options, as `kubexm COMMAND --help` prints them. [The command line](cli.md) explains what they have in
+common: choosing hosts and steps, output formats, exit codes, stopping, shell completion.
+"""
+
+
 def main(arguments: list[str]) -> int:
-    """Writes the page, or with --check says whether it is up to date."""
-    page = render(json_schema())
+    """Writes the pages, or with --check reports those that are out of date."""
+    pages = {"cluster-yaml.md": render(json_schema()), "commands.md": render_commands(root_command())}
     if arguments == ["--check"]:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-            print(f"docs/{PAGE.name} is out of date: run `python tools/reference.py`", file=sys.stderr)
-            return 1
-        return 0
+        stale = [name for name, text in pages.items() if _written(name) != text]
+        for name in stale:
+            print(f"docs/{name} is out of date: run `python tools/reference.py`", file=sys.stderr)
+        return 1 if stale else 0
     if arguments:
         print(__doc__, file=sys.stderr)
         return 2
-    PAGE.write_text(page, encoding="utf-8")
+    for name, text in pages.items():
+        (DOCS / name).write_text(text, encoding="utf-8")
     return 0
+
+
+def _written(name: str) -> str:
+    page = DOCS / name
+    return page.read_text(encoding="utf-8") if page.exists() else ""
 
 
 def render(schema: dict[str, Any]) -> str:
@@ -189,6 +205,48 @@ def _named(field: dict[str, Any]) -> str:
             return "text"
         case _:
             return str(kind)
+
+
+def render_commands(root: Any) -> str:
+    """The page of all commands, section by section in the order of `kubexm --help`."""
+    context = root.make_context("kubexm", [], resilient_parsing=True)
+    parts = [COMMANDS, *_command(root, context, "## kubexm")]
+    for section in dict.fromkeys(verb.section for verb in VERBS):
+        parts += [f"## {section}", ""]
+        for verb in VERBS:
+            if verb.section == section:
+                _, command, _ = root.resolve_command(context, [verb.name])
+                parts += _tree(command, verb.name, context)
+    return "\n".join(parts)
+
+
+def _tree(command: Any, name: str, parent: Any) -> list[str]:
+    """A command and those below it. A group that does nothing by itself is only a heading for its commands."""
+    context = type(parent)(command, info_name=name, parent=parent, resilient_parsing=True)
+    below = getattr(command, "commands", {})
+    lines = [] if below and not command.invoke_without_command else _command(command, context)
+    for child, inner in below.items():
+        lines += _tree(inner, child, context)
+    return lines
+
+
+def _command(command: Any, context: Any, heading: str = "") -> list[str]:
+    """What `--help` prints: usage, description, arguments and options."""
+    usage = command.get_usage(context).partition(":")[2].split()
+    lines = [heading or f"### {context.command_path}", "", f"    {' '.join(usage)}", ""]
+    for paragraph in (command.help or "").split("\n\n"):
+        lines += [" ".join(paragraph.split()), ""]
+    shown = [(param, param.get_help_record(context)) for param in command.get_params(context)]
+    for title, kind in (("Argument", "argument"), ("Option", "option")):
+        rows = [record for param, record in shown if record and param.param_type_name == kind and param.name != "help"]
+        if rows:
+            lines += [f"| {title} | Description |", "|---|---|"]
+            lines += [f"| `{_cell(name)}` | {_cell(text)} |" for name, text in rows] + [""]
+    return lines
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kubexm.cli.exits import ExitCode
-from kubexm.cli.server_options import Database, DataDir, opened, places_of
+from kubexm.cli.server_options import Database, DataDir, opened, places_of, require_server_packages
 
 if TYPE_CHECKING:
     from kubexm.store.audit import AuditReport
@@ -33,6 +33,7 @@ def verify(
     """Check the chain of the audit: every entry is what was written, and none is missing.
 
     Note the head somewhere else: with --expect a later check proves that nothing up to it was changed since."""
+    require_server_packages("audit verify")
     import asyncio
 
     async def check() -> AuditReport:

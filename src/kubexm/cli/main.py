@@ -14,7 +14,7 @@ import typer
 from kubexm.cli.lazy import LazyGroup, Verb
 from kubexm.cli.settings import Settings, global_options
 
-__all__ = ["VERBS", "main"]
+__all__ = ["VERBS", "main", "root_command"]
 
 VERBS = (
     Verb(
@@ -72,7 +72,8 @@ class _Root(LazyGroup):
     verbs = VERBS
 
 
-def _command() -> Any:
+def root_command() -> Any:
+    """The command `kubexm` with the names of its verbs; a verb's own module is imported when it is resolved."""
     root = typer.Typer(
         cls=_Root,
         help="From a cluster.yaml and SSH access to a working Kubernetes cluster, and through its life.",
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     _start_quickly()
     settings = Settings()
     try:
-        _command().main(arguments, prog_name="kubexm", obj=settings)
+        root_command().main(arguments, prog_name="kubexm", obj=settings)
     except Exception as error:  # noqa: BLE001 - the last place where an error can be made readable
         from kubexm.cli.report import report
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kubexm.cli.serve_tokens import app as tokens
-from kubexm.cli.server_options import Database, DataDir, opened, places_of
+from kubexm.cli.server_options import Database, DataDir, opened, places_of, require_server_packages
 from kubexm.cli.style import paint
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def serve(
     The first time it makes a database, a key and a token, and prints the token: it is not shown again."""
     if ctx.invoked_subcommand is not None:
         return
+    require_server_packages("serve")
     import asyncio
 
     from kubexm.apis.v1alpha1.scalars import parse_memory
@@ -150,6 +151,7 @@ def rotate_key(data_dir: DataDir = None, database: Database = "") -> None:
     """Seal everything with a new key. The server must be stopped.
 
     With keys in the environment (KUBEXM_SERVER_KEY=NEW,OLD) everything is sealed with the first of them."""
+    require_server_packages("serve rotate-key")
     import asyncio
     import os
 

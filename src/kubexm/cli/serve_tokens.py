@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kubexm.cli.output import Shown, show_data, show_table
-from kubexm.cli.server_options import Database, DataDir, local_actor, opened, places_of
+from kubexm.cli.server_options import Database, DataDir, local_actor, opened, places_of, require_server_packages
 from kubexm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def revoke(
 
 
 def _with_store(data_dir: Any, database: str, work: Callable[[Store], Awaitable[Any]]) -> Any:
+    require_server_packages("serve token")
     import asyncio
 
     async def do() -> Any:

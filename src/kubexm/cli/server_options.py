@@ -1,4 +1,4 @@
-"""What commands about a server share: where its data is, and opening its store."""
+"""What the commands of a server share: its options, the packages it needs, and opening its store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ if TYPE_CHECKING:
     from kubexm.service.places import Places
     from kubexm.store.store import Store
 
-__all__ = ["DataDir", "Database", "local_actor", "opened", "places_of"]
+__all__ = ["SERVER_PACKAGES", "DataDir", "Database", "local_actor", "opened", "places_of", "require_server_packages"]
+
+SERVER_PACKAGES = (
+    "aiosqlite",
+    "alembic",
+    "asyncpg",
+    "fastapi",
+    "prometheus_client",
+    "sqlalchemy",
+    "uvicorn",
+)
+"""The packages of the extra `kubexm[server]`, by the names they are imported under."""
 
 DataDir = Annotated[
     Path | None,
@@ -33,6 +44,20 @@ Database = Annotated[
         show_default=False,
     ),
 ]
+
+
+def require_server_packages(command: str) -> None:
+    """Raises an error that names the extra to install if packages of a server are missing."""
+    from importlib.util import find_spec
+
+    from kubexm.errors import UsageError
+
+    missing = [name for name in SERVER_PACKAGES if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"`kubexm {command}` needs packages that are not installed: {', '.join(missing)}",
+            hint="install the server extra: pip install 'kubexm[server]' (in a clone: pip install '.[server]')",
+        )
 
 
 def places_of(data_dir: Path | None) -> Places:

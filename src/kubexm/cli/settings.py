@@ -119,7 +119,21 @@ def _settings(ctx: typer.Context) -> Settings:
     return found
 
 
+def _version(value: bool) -> None:
+    if value:
+        from kubexm import __version__
+
+        typer.echo(f"kubexm {__version__}")
+        raise typer.Exit
+
+
 def global_options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, expose_value=False, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", callback=_debug, expose_value=False, help="Show tracebacks and debug messages.")
     ] = False,
@@ -222,6 +236,7 @@ def global_options(
     """Carries the options; their callbacks keep what was said."""
 
 
+_OF_ROOT = "--version"
 _OF_SERVERS = frozenset({"--server", "--token", "--token-file", "--server-ca", "--server-fingerprint"})
 
 
@@ -233,6 +248,8 @@ def with_global_options(command: Any, *, remote: bool = True) -> None:
     for leaf in _leaves(command):
         taken = {name for param in leaf.params for name in (*param.opts, *param.secondary_opts)}
         for option in typer.main.get_command(carrier).params:
+            if _OF_ROOT in option.opts:
+                continue
             if not remote and not _OF_SERVERS.isdisjoint(option.opts):
                 continue
             if taken.isdisjoint((*option.opts, *option.secondary_opts)):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import typer
 
+from kubexm import __version__
 from kubexm.cli.exits import ExitCode
 from kubexm.cli.lazy import Verb
 from kubexm.cli.main import VERBS, main
@@ -38,6 +39,13 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("kubexm 0.")
     assert run("version", "-o", "json") == 0
     assert '"kubexm": "0.' in capsys.readouterr().out
+
+
+def test_version_as_an_option_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"kubexm {__version__}\n"
+    assert run("plan", "--version") == ExitCode.USAGE
+    assert "No such option: --version" in capsys.readouterr().err
 
 
 def test_no_arguments_show_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 RECORDS = sorted(DOCS.glob("adr/[0-9]*.md"))
 
 
