@@ -15,6 +15,8 @@ KubexmError
 │   ├── FencedError            a newer run holds this cluster's lease
 │   ├── LeaseHeldError         another run holds this cluster's lease
 │   ├── TransferError          a file did not arrive whole
+│   ├── StreamError            nobody answers at an address of the host
+│   │   └── ForwardingDisabled     sshd of the host forwards no connections
 │   ├── StepError              a step found something it cannot bring about
 │   └── UnsettledError         a step ran, and its state did not come about
 ├── GraphError                 a plan that is not well formed
@@ -43,6 +45,7 @@ __all__ = [
     "ConnectError",
     "ConnectionLost",
     "FencedError",
+    "ForwardingDisabled",
     "GraphError",
     "HostError",
     "HostKeyError",
@@ -57,6 +60,7 @@ __all__ = [
     "StalePlanError",
     "StepError",
     "StoreError",
+    "StreamError",
     "SudoError",
     "TransferError",
     "UnsettledError",
@@ -156,6 +160,14 @@ class LeaseHeldError(HostError):
 
 class TransferError(HostError):
     """A file did not arrive whole."""
+
+
+class StreamError(HostError):
+    """No stream through the host: nobody answers at the address it was to lead to, or the host forwards none."""
+
+
+class ForwardingDisabled(StreamError):
+    """The host's sshd forwards no connections (AllowTcpForwarding, DisableForwarding, PermitOpen)."""
 
 
 class GraphError(KubexmError):

@@ -16,6 +16,7 @@ from kubexm.connector.base import (
     shell,
 )
 from kubexm.connector.settings import ConnectionSettings
+from kubexm.connector.streams import Attachment, ByteStream, NoStreams, Streams
 from kubexm.later import later
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from kubexm.connector.ssh import SSHConnector
 
 __all__ = [
+    "Attachment",
+    "ByteStream",
     "Command",
     "CommandResult",
     "ConnectionPool",
@@ -31,11 +34,13 @@ __all__ = [
     "Connector",
     "Host",
     "LocalConnector",
+    "NoStreams",
     "OutputSink",
     "Receipt",
     "ReceiptState",
     "SSHConnector",
     "Stream",
+    "Streams",
     "Upload",
     "shell",
 ]

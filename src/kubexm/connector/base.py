@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path, PurePosixPath
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kubexm.errors import CommandError
 from kubexm.redact import Redactor, Secret
+
+if TYPE_CHECKING:
+    from kubexm.connector.streams import Streams
 
 __all__ = [
     "Command",
@@ -178,6 +181,11 @@ class Connector(Protocol):
     @property
     def host(self) -> str:
         """The host's name, for messages."""
+        ...
+
+    @property
+    def streams(self) -> Streams:
+        """Connections that the host opens for us."""
         ...
 
     async def connect(self) -> None:

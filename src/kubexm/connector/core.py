@@ -20,6 +20,7 @@ from kubexm.connector.receipts import fetch, settle
 from kubexm.connector.replies import ScratchFull
 from kubexm.connector.shell import ShellInfo
 from kubexm.connector.shells import Shells
+from kubexm.connector.streams import HostStreams
 from kubexm.connector.transfer import Digests, Transfer
 from kubexm.connector.turns import Turns
 from kubexm.errors import AuthenticationError, ConnectError, HostKeyError, SudoError, UsageError
@@ -51,6 +52,8 @@ class HostConnector:
         self._deadlines = Deadlines(link)
         self._shells = Shells(link, self._deadlines.overdue)
         self._changes = Changes(self)
+        self.streams = HostStreams(link, lambda again: self.online(again=again), self.check_fence)
+        """Connections that the host opens for us."""
         self._transfer = Transfer(self, digests or Digests(), sending)
         self._waiting: dict[tuple[object, ...], Slot] = {}
         """Reads that are not on their way yet, by all that makes one what it is."""
@@ -62,8 +65,8 @@ class HostConnector:
 
     @property
     def round_trips(self) -> int:
-        """How many messages the host has answered or is to answer; connecting not counted."""
-        return self._shells.messages
+        """How many messages the host has answered or is to answer, streams included; connecting not counted."""
+        return self._shells.messages + self.streams.round_trips
 
     async def connect(self) -> None:
         """Connects and logs in, if that is not done yet."""
@@ -73,6 +76,7 @@ class HostConnector:
     async def close(self) -> None:
         """Ends the connection; running commands go on until their deadline."""
         self._closed = True
+        await self.streams.aclose()
         self._shells.close()
         self._deadlines.close()
         await self._link.close()
@@ -115,6 +119,7 @@ class HostConnector:
     def fence(self, path: PurePosixPath, token: int | None) -> None:
         """From now on every change compares the token with the lease at `path`."""
         self._fence = None if token is None else Fence(path, token)
+        self.streams.compare_again()
 
     # for its own parts
 
@@ -201,7 +206,12 @@ class HostConnector:
 
     async def check_fence_as_root(self, *, sudo: bool) -> None:
         """The lease is root's: for a change as the login user it is compared beforehand."""
-        if self._fence is None or self.privileged(sudo=sudo):
+        if not self.privileged(sudo=sudo):
+            await self.check_fence()
+
+    async def check_fence(self) -> None:
+        """Compares the token with the lease, for changes that no shell of ours makes; raises FencedError."""
+        if self._fence is None:
             return
         path, token = shlex.quote(str(self._fence.path)), self._fence.token
         result = await self.read(Command(script=f'! k_fenced {path} {token} || printf %s "$k_token"'))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kubexm.connector.base import Stream
 
-__all__ = ["Channel", "ChannelListener", "Link", "LinkLost", "SessionRefused"]
+if TYPE_CHECKING:
+    from kubexm.connector.streams import ByteStream
+
+__all__ = ["Channel", "ChannelListener", "Link", "LinkLost", "SessionRefused", "StreamRefused"]
 
 
 class LinkLost(Exception):
@@ -15,6 +18,15 @@ class LinkLost(Exception):
 
 class SessionRefused(Exception):
     """The host opens no further channel now (sshd's MaxSessions). Never leaves the connector."""
+
+
+class StreamRefused(Exception):
+    """The host opens no connection to that address. Never leaves the connector."""
+
+    def __init__(self, reason: str, *, disabled: bool = False) -> None:
+        """`disabled`: the host's sshd forbids it, whatever the address."""
+        super().__init__(reason)
+        self.disabled = disabled
 
 
 class ChannelListener(Protocol):
@@ -97,6 +109,10 @@ class Link(Protocol):
 
     async def open(self, command: str, listener: ChannelListener, first: bytes = b"") -> Channel:
         """Starts a command and writes `first` to it; raises LinkLost or SessionRefused."""
+        ...
+
+    async def open_stream(self, address: str, port: int) -> ByteStream:
+        """A TCP connection that the host opens; raises LinkLost or StreamRefused."""
         ...
 
     def sibling(self) -> Link:

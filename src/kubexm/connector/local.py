@@ -11,7 +11,7 @@ from typing import Literal
 
 from kubexm.connector.base import Stream
 from kubexm.connector.core import HostConnector
-from kubexm.connector.link import ChannelListener, LinkLost
+from kubexm.connector.link import ChannelListener, LinkLost, StreamRefused
 from kubexm.connector.transfer import Digests
 from kubexm.redact import Secret
 
@@ -139,6 +139,24 @@ def _file(descriptor: int, mode: Literal["rb", "wb"]) -> FileIO:
     return os.fdopen(descriptor, mode, buffering=0)
 
 
+class _Socket:
+    """A TCP connection of this machine, in the terms of `ByteStream`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def receive(self, most: int = 65536) -> bytes:
+        return await self._reader.read(most)
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def aclose(self) -> None:
+        self._writer.close()
+
+
 class _LocalLink:
     """Channels that are processes of this machine."""
 
@@ -166,6 +184,12 @@ class _LocalLink:
         if first:
             process.write(first)
         return process
+
+    async def open_stream(self, address: str, port: int) -> _Socket:
+        try:
+            return _Socket(*await asyncio.open_connection(address, port))
+        except OSError as error:
+            raise StreamRefused(error.strerror or str(error)) from None
 
     def sibling(self) -> _LocalLink:
         password = Secret(self.sudo_password) if self.sudo_password else None

@@ -10,7 +10,7 @@ import asyncssh
 
 from kubexm.connector.bulk import Lane
 from kubexm.connector.core import HostConnector
-from kubexm.connector.link import ChannelListener, LinkLost, SessionRefused
+from kubexm.connector.link import ChannelListener, LinkLost, SessionRefused, StreamRefused
 from kubexm.connector.settings import ConnectionSettings
 from kubexm.connector.transfer import Digests
 from kubexm.connector.turns import Turns
@@ -25,6 +25,7 @@ _CHANNELS = 8
 _REFUSAL_HOLDS = 30.0
 _WRITE_AHEAD = 1024 * 1024
 _FAREWELL = 2.0
+_NO_FORWARDING = (asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, asyncssh.OPEN_UNKNOWN_CHANNEL_TYPE)
 
 
 class _Session(asyncssh.SSHClientSession[bytes]):
@@ -78,6 +79,30 @@ class _Session(asyncssh.SSHClientSession[bytes]):
     def close(self) -> None:
         if self._channel is not None:
             self._channel.close()
+
+
+class _Forwarded:
+    """A channel of asyncssh that leads to a TCP port, in the terms of `ByteStream`."""
+
+    def __init__(self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def receive(self, most: int = 65536) -> bytes:
+        try:
+            return await self._reader.read(most)
+        except (asyncssh.Error, OSError) as error:
+            raise ConnectionResetError(str(error)) from error
+
+    async def send(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except (asyncssh.Error, OSError) as error:
+            raise ConnectionResetError(str(error)) from error
+
+    async def aclose(self) -> None:
+        self._writer.close()
 
 
 class SSHLink:
@@ -158,6 +183,24 @@ class SSHLink:
             raise
         return session
 
+    async def open_stream(self, address: str, port: int) -> _Forwarded:
+        """A direct-tcpip channel. These do not count against sshd's MaxSessions."""
+        connection = self._connection
+        if connection is None:
+            raise LinkLost
+        opening = asyncio.ensure_future(connection.open_connection(address, port, encoding=None))
+        try:
+            return _Forwarded(*await asyncio.shield(opening))
+        except asyncssh.ChannelOpenError as error:
+            if connection.is_closed() or "connection closed" in str(error).lower():
+                raise LinkLost from None
+            raise StreamRefused(error.reason, disabled=error.code in _NO_FORWARDING) from None
+        except (asyncssh.Error, OSError):
+            raise LinkLost from None
+        except asyncio.CancelledError:
+            opening.add_done_callback(_let_go)
+            raise
+
     def _one_less(self) -> None:
         self._open = max(0, self._open - 1)
 
@@ -173,6 +216,12 @@ class SSHLink:
         self.broken = False
         if connection is not None:
             await hang_up(connection)
+
+
+def _let_go(opening: asyncio.Future[tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]]) -> None:
+    """Closes a channel that was opened for somebody who no longer wants it."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result()[1].close()
 
 
 async def hang_up(connection: asyncssh.SSHClientConnection) -> None:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
-from kubexm.connector import Command, CommandResult, Connector, OutputSink, Receipt, Stream, Upload
+from kubexm.connector import (
+    Attachment,
+    ByteStream,
+    Command,
+    CommandResult,
+    Connector,
+    OutputSink,
+    Receipt,
+    Stream,
+    Streams,
+    Upload,
+)
 
 __all__ = ["Transcript", "UnitConnector"]
 
 _KEPT = 64 * 1024
+A = TypeVar("A", bound=Attachment)
 
 
 class Transcript:
@@ -81,6 +94,11 @@ class UnitConnector:
         """The host's name."""
         return self._inner.host
 
+    @property
+    def streams(self) -> Streams:
+        """Connections that the host opens; changes over them are refused while this unit only reads."""
+        return _UnitStreams(self, self._inner.streams)
+
     async def connect(self) -> None:
         """Connects, if that is not done yet."""
         await self._inner.connect()
@@ -138,6 +156,17 @@ class UnitConnector:
         """Sets the fence of the connection below."""
         self._inner.fence(path, token)
 
+    @asynccontextmanager
+    async def exchange(self, streams: Streams, what: str, *, changes: bool) -> AsyncIterator[None]:
+        """A request over a stream: counted as busy; a change is recorded once it ended well."""
+        if changes:
+            self._refuse_if_reading(what)
+        with self._under_way():
+            async with streams.exchange(what, changes=changes):
+                yield
+        if changes:
+            self._transcript().write("stdout", f"{what}\n".encode())
+
     @contextmanager
     def _under_way(self) -> Iterator[None]:
         """Counts the time within as busy, once where several things are under way."""
@@ -154,3 +183,22 @@ class UnitConnector:
     def _refuse_if_reading(self, what: str) -> None:
         if not self._changing:
             raise AssertionError(f"a precheck must not change anything: {what}")
+
+
+class _UnitStreams:
+    """The streams of a host, in the name of one unit."""
+
+    __slots__ = ("_inner", "_unit")
+
+    def __init__(self, unit: UnitConnector, inner: Streams) -> None:
+        self._unit = unit
+        self._inner = inner
+
+    async def open(self, address: str, port: int) -> ByteStream:
+        return await self._inner.open(address, port)
+
+    def exchange(self, what: str, *, changes: bool = False) -> AbstractAsyncContextManager[None]:
+        return self._unit.exchange(self._inner, what, changes=changes)
+
+    def attached(self, kind: type[A], make: Callable[[], A]) -> A:
+        return self._inner.attached(kind, make)

@@ -3,6 +3,7 @@
 It keeps the whole contract of `kubexm.connector.Connector`: changes leave receipts and never run twice under one name,
 the fence is compared, files have content, mode and owner. It knows no shell: each script it may be asked for is named
 beforehand with `on`, and anything else raises `UnexpectedCommand`, which says what was asked and what is known.
+Servers that streams lead to are named with `listen`; a host that was told of none forwards nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Self
 
 from kubexm.connector import Command, CommandResult, Receipt, ReceiptState, Upload
 from kubexm.errors import CommandTimeout, FencedError, TransferError
+from kubexm.testing.streams import MemoryStreams, Server
 
 __all__ = ["MemoryConnector", "MemoryFile", "UnexpectedCommand"]
 
@@ -88,6 +90,8 @@ class MemoryConnector:
         self.receipts: dict[str, Receipt] = {}
         self.connected = False
         self._exited = asyncio.Event()
+        self.streams = MemoryStreams(host, self._check_fence)
+        """Connections to what was named with `listen`."""
         for script, stdout in (answers or {}).items():
             self.on(script, stdout=stdout)
         for path, content in (files or {}).items():
@@ -131,6 +135,11 @@ class MemoryConnector:
         )
         return self
 
+    def listen(self, address: str, port: int, server: Server) -> Self:
+        """From now on streams to this address lead to `server`, which is called with each connection."""
+        self.streams.listen(address, port, server)
+        return self
+
     def put(self, path: str | PurePosixPath, content: MemoryFile | Output) -> None:
         """Puts a file on the host, beside the connector."""
         file = content if isinstance(content, MemoryFile) else MemoryFile(content=_bytes(content))
@@ -146,7 +155,8 @@ class MemoryConnector:
         self.connected = True
 
     async def close(self) -> None:
-        """Always works."""
+        """Always works; streams end."""
+        await self.streams.aclose()
         self.connected = False
 
     async def execute(self, command: Command) -> CommandResult:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from kubexm.connector import NoStreams
 from kubexm.connector.base import Command, CommandResult, Receipt, Upload
 from kubexm.redact import Secret
 from kubexm.runner import Facts, Runner
@@ -31,6 +32,10 @@ class Sandbox:
     @property
     def host(self) -> str:
         return "sandbox"
+
+    @property
+    def streams(self) -> NoStreams:
+        return NoStreams(self.host)
 
     async def connect(self) -> None:
         return None

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from kubexm.cache import Key
-from kubexm.connector import Command, CommandResult, Connector, Receipt, Upload
+from kubexm.connector import Command, CommandResult, Connector, Receipt, Streams, Upload
 from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
 from kubexm.errors import HostError
 from kubexm.events import Event, Observer
@@ -76,6 +76,10 @@ class Mortal:
     @property
     def host(self) -> str:
         return self._inner.host
+
+    @property
+    def streams(self) -> Streams:
+        return self._inner.streams
 
     async def connect(self) -> None:
         await self._inner.connect()

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from kubexm.connector import NoStreams
 from kubexm.connector.base import Command, CommandResult, Receipt, Upload
 from kubexm.runner import Facts
 
@@ -31,6 +32,10 @@ class Recorder:
     def script(self) -> str:
         """The last script."""
         return self.commands[-1].script
+
+    @property
+    def streams(self) -> NoStreams:
+        return NoStreams(self.host)
 
     async def connect(self) -> None:
         return None

@@ -73,6 +73,25 @@ async def test_what_is_told_is_recorded_in_place_of_what_a_change_printed_if_it_
     assert transcript.text("stderr") == "Warning: old\nError: no\n"
 
 
+async def test_requests_over_streams_change_nothing_in_a_precheck_and_are_recorded_later() -> None:
+    memory, transcript = MemoryConnector("n1"), Transcript()
+    unit = UnitConnector(memory, lambda: transcript)
+    async with unit.streams.exchange("list nodes"):
+        pass
+    with pytest.raises(AssertionError, match="must not change anything: apply configmap/a"):
+        async with unit.streams.exchange("apply configmap/a", changes=True):
+            raise AssertionError("the change was let through")
+    unit.begin("r.1.1")
+    async with unit.streams.exchange("apply configmap/b", changes=True):
+        pass
+    with pytest.raises(ConnectionResetError):
+        async with unit.streams.exchange("apply configmap/c", changes=True):
+            raise ConnectionResetError
+    assert memory.streams.changes == ["apply configmap/b"]
+    assert transcript.text("stdout") == "apply configmap/b\n"
+    assert unit.busy > 0.0
+
+
 async def test_everything_else_goes_straight_through(tmp_path: Path) -> None:
     inner = host()
     unit = UnitConnector(inner, Transcript)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
-from kubexm.connector import Command, CommandResult, Connector, Receipt, Upload
+from kubexm.connector import Command, CommandResult, Connector, NoStreams, Receipt, Upload
 from kubexm.redact import Secret
 from kubexm.runner import Facts, Runner
 from kubexm.runner.base import library
@@ -53,6 +53,10 @@ class ShellConnector:
     @property
     def reads(self) -> int:
         return sum(not command.changes for command in self.commands)
+
+    @property
+    def streams(self) -> NoStreams:
+        return NoStreams(self.host)
 
     async def connect(self) -> None:
         return None
