@@ -139,11 +139,11 @@ def server(place: Path) -> Iterator[tuple[str, str]]:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
         deadline = time.monotonic() + 60
-        while (shown := re.search(r"serves at (\S+)[\s\S]*token: +(\S+)", log.read_text())) is None:
+        while (shown := re.search(r"serves at (\S+)[\s\S]*token: +in (\S+)", log.read_text())) is None:
             assert time.monotonic() < deadline, log.read_text()
             assert process.poll() is None, log.read_text()
             time.sleep(0.1)
-        yield shown[1], shown[2]
+        yield shown[1], Path(shown[2]).read_text().strip()
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)

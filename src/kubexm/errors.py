@@ -26,6 +26,7 @@ KubexmError
 ├── InitializationError        hosts that could not be initialised, all of them
 ├── AssetError                 a file or image that is missing, damaged or not to be had
 ├── StoreError                 what the service keeps cannot be read or written
+│   └── DatabaseError              the database does not answer, or refuses
 ├── NotFoundError              there is nothing of that name
 ├── ConflictError              it cannot be done now: something else stands in the way
 └── LabError                   the lab cannot do this here
@@ -44,6 +45,7 @@ __all__ = [
     "ConflictError",
     "ConnectError",
     "ConnectionLost",
+    "DatabaseError",
     "FencedError",
     "ForwardingDisabled",
     "GraphError",
@@ -214,6 +216,10 @@ class AssetError(KubexmError):
 
 class StoreError(KubexmError):
     """What the service keeps cannot be read or written."""
+
+
+class DatabaseError(StoreError):
+    """The database does not answer, or refuses. The message names it: not for everybody who makes a request."""
 
 
 class NotFoundError(KubexmError):

@@ -47,11 +47,11 @@ def served(tmp_path: Path, lab: Lab) -> Iterator[tuple[str, str]]:
         process = subprocess.Popen([sys.executable, "-m", "kubexm", *words], stdout=file, stderr=file)
     try:
         deadline = time.monotonic() + 60
-        while (shown := re.search(r"serves at (\S+)[\s\S]*(kx_\S+)", log.read_text())) is None:
+        while (shown := re.search(r"serves at (\S+)[\s\S]*token: +in (\S+)", log.read_text())) is None:
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
-        yield shown[1], shown[2]
+        yield shown[1], Path(shown[2]).read_text().strip()
     finally:
         process.terminate()
         process.wait(60)

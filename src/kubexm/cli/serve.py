@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +50,8 @@ def serve(
 ) -> None:
     """Serve REST and the page. Listens on this machine alone unless told otherwise; anything else needs TLS.
 
-    The first time it makes a database, a key and a token, and prints the token: it is not shown again."""
+    The first start creates a database, a key and an administrator token. The token is printed once if standard output
+    is a terminal; otherwise it is written to the file `first-token` in the data directory, so no log contains it."""
     if ctx.invoked_subcommand is not None:
         return
     require_server_packages("serve")
@@ -112,7 +114,7 @@ async def _serve(
                 registry=Registry(store, places),
                 settings=ServerSettings(secure=listening.certificate is not None),
             )
-            first = await _first_token(store)
+            first = await _first_token(store, places)
             await serve(
                 create_app(server, site=page()),
                 listening,
@@ -124,13 +126,18 @@ async def _serve(
         await store.close()
 
 
-async def _first_token(store: Store) -> str:
-    """A token for whoever starts the first server, once."""
+async def _first_token(store: Store, places: Places) -> str:
+    """A token for whoever starts the first server, once: what to print about it."""
     if await store.tokens.all():
         return ""
     made, secret = await store.tokens.create("first", {"*": "admin"}, by="kubexm serve")
     await store.audit.add(actor="kubexm serve", action="make token", target=made.id, outcome="201")
-    return secret.reveal()
+    if sys.stdout.isatty():
+        return f"{paint(secret.reveal(), 'bold')}\n            (an administrator's, and shown this once)"
+    places.first_token.unlink(missing_ok=True)
+    with os.fdopen(os.open(places.first_token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{secret.reveal()}\n")
+    return f"in {places.first_token}\n            (an administrator's; delete the file once you have stored the token)"
 
 
 def _greet(server: Server, listening: Listening, first: str, self_signed: bool) -> None:
@@ -138,10 +145,7 @@ def _greet(server: Server, listening: Listening, first: str, self_signed: bool) 
     lines.append(f"  database: {server.store.database.shown}")
     if self_signed and listening.certificate is not None:
         lines.append(f"  TLS:      self-signed, SHA-256 {listening.certificate.fingerprint}")
-    if first:
-        lines += [f"  token:    {paint(first, 'bold')}", "            (an administrator's, and shown this once)"]
-    else:
-        lines.append("  token:    `kubexm serve token create` makes one")
+    lines.append(f"  token:    {first or '`kubexm serve token create` makes one'}")
     typer.echo("\n".join(lines))
     sys.stdout.flush()
 
@@ -153,7 +157,6 @@ def rotate_key(data_dir: DataDir = None, database: Database = "") -> None:
     With keys in the environment (KUBEXM_SERVER_KEY=NEW,OLD) everything is sealed with the first of them."""
     require_server_packages("serve rotate-key")
     import asyncio
-    import os
 
     from kubexm.store.cipher import KEY_VARIABLE, new_key, read_keys, write_keys
 

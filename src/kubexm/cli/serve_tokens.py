@@ -88,14 +88,15 @@ def list_(
 @app.command("revoke")
 def revoke(
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="The id of a token, as the list shows it.")],
+    force: Annotated[bool, typer.Option("--force", help="Also revoke the last valid administrator token.")] = False,
     database: Database = "",
     data_dir: DataDir = None,
 ) -> None:
-    """Revoke a token: it opens nothing any more, and its sessions end."""
+    """Revoke a token. Its sessions and open streams end within seconds."""
     number = token.split("_")[1] if token.startswith("kx_") and token.count("_") >= 2 else token
 
     async def end(store: Store) -> Token:
-        gone = await store.tokens.revoke(number)
+        gone = await store.tokens.revoke(number, force=force)
         await store.audit.add(actor=local_actor(), action="revoke token", target=number, outcome="200")
         return gone
 

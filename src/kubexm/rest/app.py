@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,18 +14,21 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kubexm import __version__
 from kubexm.errors import KubexmError
 from kubexm.rest import actions, clusters, events, health, overview, people, plans, tasks
 from kubexm.rest.limits import BodyLimit
-from kubexm.rest.problems import MEDIA_TYPE, Problem, expected, respond
+from kubexm.rest.problems import MEDIA_TYPE, Problem, log, respond
 from kubexm.rest.state import Server
 
 __all__ = ["PREFIX", "create_app"]
 
 PREFIX = "/api/v1"
+_MODULES = (health, clusters, actions, tasks, overview, events, plans, people)
+_ROUTERS = (*(module.router for module in _MODULES), clusters.secret_router)
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -63,15 +67,13 @@ def create_app(server: Server, *, site: ASGIApp | None = None) -> FastAPI:
         },
     )
     app.state.server = server
-    for module in (health, clusters, actions, tasks, overview, events, plans, people):
-        app.include_router(module.router, prefix=PREFIX)
-    app.include_router(clusters.secret_router, prefix=PREFIX)
+    for router in _ROUTERS:
+        app.include_router(router, prefix=PREFIX)
     for kind in (KubexmError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _problem)
     app.add_middleware(BodyLimit, most=server.settings.body, most_upload=server.settings.upload)
     app.add_middleware(_Careful, server=server)
-    if site is not None:
-        app.mount("/", site)
+    app.mount("/", _Elsewhere(app, site))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -81,16 +83,46 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     server: Server = app.state.server
     await server.store.answers.drop_unfinished()
     await server.tasks.start()
+    guarding = asyncio.create_task(server.guard.run())
     try:
         yield
     finally:
+        guarding.cancel()
+        await asyncio.gather(guarding, return_exceptions=True)
         await server.tasks.stop()
 
 
 async def _problem(request: Request, error: Exception) -> Response:
-    if not expected(error):
-        request.app.state.server.logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    log(request.app.state.server.logger, error, f"{request.method} {request.url.path}")
     return respond(error)
+
+
+class _Elsewhere:
+    """ASGI: whatever no route answers. Below /api that is 404 or, with the methods it takes, 405."""
+
+    def __init__(self, app: FastAPI, site: ASGIApp | None) -> None:
+        self._app = app
+        self._site = site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        inside = scope["path"] == "/api" or scope["path"].startswith("/api/")
+        if self._site is not None and not inside:
+            await self._site(scope, receive, send)
+            return
+        methods = self._methods(scope)
+        error = HTTPException(405, headers={"Allow": ", ".join(sorted(methods))}) if methods else HTTPException(404)
+        await respond(error)(scope, receive, send)
+
+    def _methods(self, scope: Scope) -> set[str]:
+        below = {**scope, "path": scope["path"].removeprefix(PREFIX), "root_path": ""}
+        places = [(route, below) for router in _ROUTERS for route in router.routes]
+        places += [(route, {**scope, "root_path": ""}) for route in self._app.routes]
+        return {
+            method
+            for route, place in places
+            if isinstance(route, Route) and route.matches(place)[0] is not Match.NONE
+            for method in route.methods or ()
+        }
 
 
 class _Careful:

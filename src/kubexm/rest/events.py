@@ -25,6 +25,10 @@ _PAGE = 1000
 _BEAT = b": still here\n\n"
 _LOOK = 0.1
 _PIECE = 65536
+LastEvent = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,15}(-end)?$", description="The last one that was seen."),
+]
 LastId = Annotated[
     str | None,
     Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,15}$", description="The last one that was seen."),
@@ -36,16 +40,18 @@ Host = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,100}$", description="A ho
 
 @router.get("/tasks/{task}/events", summary="Follow a task", response_class=Response, responses=_STREAM)
 async def follow_task(
-    request: Request, who: Anyone, task: TaskViewer, last_event_id: LastId = None, after: After = 0
+    request: Request, who: Anyone, task: TaskViewer, last_event_id: LastEvent = None, after: After = 0
 ) -> Response:
     """Server-sent events: every event of the task's journal, as it happens. Their ids are the journal's sequence
     numbers, so whoever comes back with `Last-Event-ID` misses nothing. Between them `task` events tell the state of the
-    task; `end` says that there is no more to come. Asked again after that, the answer is 204: browsers stop there."""
+    task; `end` says that there is no more to come. Its id is `N-end`: who comes back with that gets 204, where browsers
+    stop."""
     server = server_of(request)
-    start = max(int(last_event_id or 0), after)
-    if not task.active and start >= task.seq > 0:
+    number, ended, _ = (last_event_id or "0").partition("-end")
+    start = max(int(number), after)
+    if ended and not task.active and start >= task.seq:
         return Response(status_code=204)
-    return EventStream(server, server.streams.one(who.token.id), _events(server, task, start))
+    return EventStream(server, who, _events(server, task, start))
 
 
 @router.get(
@@ -86,7 +92,7 @@ async def follow_log(
     server = server_of(request)
     start = max(int(last_event_id or 0), after)
     source = _output(server, task, _log(server, task, node, host), start)
-    return EventStream(server, server.streams.one(who.token.id), source)
+    return EventStream(server, who, source)
 
 
 # Sources
@@ -103,7 +109,8 @@ async def _events(server: Server, task: Task, after: int) -> AsyncIterator[bytes
         after = found[-1].seq
         yield b"".join(map(kept_frame, found))
     last = await server.store.tasks.get(task.id)
-    yield _named("task", TaskOut.of(last)) + _named("end", {"state": last.state.value, "seq": after})
+    end = _named("end", {"state": last.state.value, "seq": after})
+    yield _named("task", TaskOut.of(last)) + b"id: %d-end\n%b" % (after, end)
 
 
 async def _live(server: Server, task: Task, channel: Channel, after: int) -> AsyncIterator[tuple[bytes, int]]:

@@ -26,14 +26,19 @@ async def health() -> Health:
 @router.get(
     "/ready",
     summary="Can it work",
-    responses={503: {"model": Readiness, "content": {"application/json": {}}, "description": "The database is away."}},
+    responses={503: {"model": Readiness, "content": {"application/json": {}}, "description": "It cannot."}},
 )
 async def readiness(request: Request, response: Response) -> Readiness:
-    """Whether the database answers. Needs no token."""
+    """Whether the database answers and the data directory can be written to. Needs no token."""
     server = server_of(request)
-    found = await _database(server)
-    response.status_code = 200 if found == "ok" else 503
-    return Readiness(ready=found == "ok", database=found, running=server.tasks.running, waiting=server.tasks.waiting)
+    database, disk = await _database(server), await server.disk.state()
+    ready = database == disk == "ok"
+    if not ready:
+        response.status_code = 503
+        response.headers["Retry-After"] = "5"
+    return Readiness(
+        ready=ready, database=database, disk=disk, running=server.tasks.running, waiting=server.tasks.waiting
+    )
 
 
 @router.get(

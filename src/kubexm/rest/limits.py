@@ -25,14 +25,13 @@ class Rates:
         self._burst = burst
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def has(self, key: str) -> bool:
+        """Takes one; False if there is none."""
+        return self._take(key) >= 1.0
+
     def take(self, key: str) -> None:
         """Takes one; refuses with 429 if there is none."""
-        now = time.monotonic()
-        left, then = self._buckets.pop(key, (float(self._burst), now))
-        left = min(float(self._burst), left + (now - then) * self._per_second)
-        self._buckets[key] = (max(left - 1.0, 0.0) if left >= 1.0 else left), now
-        if len(self._buckets) > _MOST_KEYS:
-            self._buckets.popitem(last=False)
+        left = self._take(key)
         if left < 1.0:
             wait = max(1, round((1.0 - left) / self._per_second + 0.5))
             raise Refusal(
@@ -42,6 +41,16 @@ class Rates:
                 hint=f"try again in {wait} s",
                 headers={"Retry-After": str(wait)},
             )
+
+    def _take(self, key: str) -> float:
+        """How much there was; less than one: nothing was taken."""
+        now = time.monotonic()
+        left, then = self._buckets.pop(key, (float(self._burst), now))
+        left = min(float(self._burst), left + (now - then) * self._per_second)
+        self._buckets[key] = (max(left - 1.0, 0.0) if left >= 1.0 else left), now
+        if len(self._buckets) > _MOST_KEYS:
+            self._buckets.popitem(last=False)
+        return left
 
 
 class Streams:
@@ -88,11 +97,15 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        headers = dict(scope["headers"])
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            await respond(_two_lengths())(scope, receive, send)
+            return
         upload = scope["method"] in ("PUT", "POST") and (
             "/files/" in scope["path"] or scope["path"].endswith("/clusters")
         )
         most = self.most_upload if upload else self.most
-        length = dict(scope["headers"]).get(b"content-length", b"0")
+        length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > most:
             await respond(_too_large(most))(scope, receive, send)
             return
@@ -118,6 +131,16 @@ class BodyLimit:
             if begun or refusal.status != 413:
                 raise
             await respond(refusal)(scope, receive, send)
+
+
+def _two_lengths() -> Refusal:
+    return Refusal(
+        400,
+        "bad-request",
+        "this request has both Content-Length and Transfer-Encoding",
+        hint="send one of them: what a proxy takes for two requests could otherwise be one",
+        headers={"Connection": "close"},
+    )
 
 
 def _too_large(most: int) -> Refusal:

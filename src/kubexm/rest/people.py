@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from kubexm.rest.access import COOKIE, Admin, Anyone, Principal, authenticate, csrf_of
 from kubexm.rest.cursors import Cursor, Limit, decode, encode
@@ -110,9 +111,17 @@ async def show_token(request: Request, who: Admin, token: str) -> TokenOut:
 
 
 @router.delete("/tokens/{token}", summary="Revoke a token")
-async def revoke_token(request: Request, who: Admin, token: str) -> TokenOut:
-    """It opens nothing any more, and its sessions end."""
-    return TokenOut.of(await server_of(request).store.tokens.revoke(_id(token)))
+async def revoke_token(
+    request: Request,
+    who: Admin,
+    token: str,
+    force: Annotated[bool, Query(description="Also the last valid administrator token.")] = False,
+) -> TokenOut:
+    """It opens nothing any more; its sessions and streams end. The last valid administrator token needs `force`."""
+    server = server_of(request)
+    revoked = await server.store.tokens.revoke(_id(token), force=force)
+    await server.guard.check()
+    return TokenOut.of(revoked)
 
 
 def _id(token: str) -> str:

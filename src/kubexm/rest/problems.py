@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -15,6 +16,7 @@ from starlette.exceptions import HTTPException
 from kubexm.errors import (
     ConfigError,
     ConflictError,
+    DatabaseError,
     KubexmError,
     LeaseHeldError,
     NotFoundError,
@@ -25,7 +27,7 @@ from kubexm.errors import (
 )
 from kubexm.service.troubles import trouble
 
-__all__ = ["MEDIA_TYPE", "Problem", "Refusal", "expected", "problem_of", "respond"]
+__all__ = ["MEDIA_TYPE", "Problem", "Refusal", "expected", "log", "problem_of", "respond"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -97,6 +99,9 @@ def problem_of(error: BaseException) -> tuple[dict[str, Any], dict[str, str]]:
         detail = str(error.detail) if error.detail != title else _WORDS.get(error.status_code, title)
         kind = title.lower().replace(" ", "-")
         return _document(error.status_code, kind, detail, ""), dict(error.headers or {})
+    if isinstance(error, DatabaseError):  # its own words name the database and its user; those are for the log
+        hint = "try again in a few seconds; the server's log gives the cause"
+        return _document(503, "store", "the server's database is not available", hint), {"Retry-After": "5"}
     if isinstance(error, KubexmError):
         status, kind = next(((code, kind) for each, code, kind in _STATUS if isinstance(error, each)), (500, "failed"))
         told = trouble(error)
@@ -104,6 +109,14 @@ def problem_of(error: BaseException) -> tuple[dict[str, Any], dict[str, str]]:
         return _document(status, kind, told["message"], told["hint"], **more), {}
     told = trouble(error)
     return _document(500, "internal", "internal error", told["hint"]), {}
+
+
+def log(logger: logging.Logger, error: BaseException, what: str) -> None:
+    """Logs what an answer does not tell: bugs with their traceback, and why the database failed."""
+    if isinstance(error, DatabaseError):
+        logger.warning("%s: %s", what, error.message)
+    elif not expected(error):
+        logger.error("%s failed", what, exc_info=error)
 
 
 def expected(error: BaseException) -> bool:

@@ -11,14 +11,14 @@ from fastapi.routing import APIRoute
 
 from kubexm.errors import KubexmError
 from kubexm.rest.access import Principal, authenticate
-from kubexm.rest.problems import Refusal, expected, respond
+from kubexm.rest.problems import Refusal, log, respond
 from kubexm.rest.state import Server, server_of
 from kubexm.store.plans import KeptAnswer
 
 __all__ = ["AuditedRoute", "RecordedRoute"]
 
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_NOT_AUDITED = frozenset({401, 413, 429})  # whoever cannot say who they are must not be able to fill the store
+_NOT_AUDITED = frozenset({401, 413, 429})
 _KEPT_HEADERS = ("location", "content-type", "etag")
 
 
@@ -37,8 +37,7 @@ class AuditedRoute(APIRoute):
             try:
                 response = await self._answer(request, handle)
             except Exception as error:  # noqa: BLE001 - becomes the answer, and is written down
-                if not expected(error):
-                    server_of(request).logger.exception("%s %s failed", request.method, request.url.path)
+                log(server_of(request).logger, error, f"{request.method} {request.url.path}")
                 response = respond(error)
             await self._audit(request, response)
             return response
@@ -73,8 +72,12 @@ class AuditedRoute(APIRoute):
     async def _audit(self, request: Request, response: Response) -> None:
         who: Principal | None = getattr(request.state, "principal", None)
         server: Server = server_of(request)
-        login_failed = self.name == "log_in" and response.status_code == 401
-        if (who is None and self.name != "log_in") or (response.status_code in _NOT_AUDITED and not login_failed):
+        address = request.client.host if request.client else ""
+        if who is None:
+            # Failed logins are recorded, a bounded number of them: nobody fills the store without a token.
+            if self.name != "log_in" or response.status_code != 401 or not server.anonymous.has(f"address {address}"):
+                return
+        elif response.status_code in _NOT_AUDITED:
             return
         detail: dict[str, Any] = {"method": request.method}
         if location := response.headers.get("location"):
@@ -87,7 +90,7 @@ class AuditedRoute(APIRoute):
                 action=self.name.replace("_", " "),
                 target=request.url.path,
                 outcome=str(response.status_code),
-                address=request.client.host if request.client else "",
+                address=address,
                 detail=detail,
             )
         except KubexmError as error:  # it is done, and saying that it failed would be worse

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from kubexm.plan import ExecutionGraph
+from kubexm.rest.disk import DiskProbe
+from kubexm.rest.guard import Guard
 from kubexm.rest.limits import Rates, Streams
 from kubexm.rest.metrics import Metrics
 from kubexm.service.places import Places
@@ -37,6 +39,8 @@ class ServerSettings:
     send_within: float = 20.0
     """A follower that does not take what it is sent for so long is dropped."""
     heartbeat: float = 15.0
+    recheck: float = 2.0
+    """How often the tokens of open streams are checked, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,8 @@ class Server:
     metrics: Metrics = field(default_factory=Metrics)
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
     touched: dict[str, float] = field(default_factory=dict)
+    disk: DiskProbe = field(init=False)
+    guard: Guard = field(init=False)
     graphs: dict[str, asyncio.Future[ExecutionGraph]] = field(default_factory=dict)
     """Those looked at last, by digest: decoding a large one takes longer than all the rest of an answer."""
 
@@ -58,11 +64,16 @@ class Server:
         settings = self.settings
         object.__setattr__(self, "rates", Rates(settings.rate, settings.burst))
         object.__setattr__(self, "failures", Rates(1.0, settings.failures))
+        object.__setattr__(self, "anonymous", Rates(1 / 60, settings.failures))
+        object.__setattr__(self, "guard", Guard(self.store.tokens, settings.recheck))
+        object.__setattr__(self, "disk", DiskProbe(self.store, self.places))
         object.__setattr__(self, "streams", Streams(settings.streams, settings.streams_each))
 
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
     """Those who cannot say who they are get fewer tries."""
+    anonymous: Rates = field(init=False)
+    """How many failed logins of an address are recorded in the audit."""
     streams: Streams = field(init=False)
 
 

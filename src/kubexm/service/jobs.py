@@ -1,4 +1,7 @@
-"""What a worker process is told, and what it tells when it is done. One line of JSON each way."""
+"""What a worker process is told, and what it tells when it is done. One line of JSON each way.
+
+After its job a worker may be sent STOP and STOP_NOW, each on a line of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import Any
 
 from kubexm.redact import Secret
 
-__all__ = ["Job", "Outcome"]
+__all__ = ["STOP", "STOP_NOW", "Job", "Outcome"]
+
+STOP, STOP_NOW = b"stop\n", b"stop now\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

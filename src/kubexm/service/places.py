@@ -54,6 +54,11 @@ class Places:
         """Certificate and key, if kubexm made them itself."""
         return self.data / "tls"
 
+    @property
+    def first_token(self) -> Path:
+        """The first administrator token, if there was no terminal to show it on."""
+        return self.data / "first-token"
+
     def home(self, cluster: str) -> Path:
         """What a cluster's tasks take for a home directory: known hosts of their own, no keys of the server's user."""
         return self.data / "homes" / cluster

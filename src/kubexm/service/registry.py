@@ -178,8 +178,14 @@ class Registry:
     def _check_secret(self, name: str, secret: Secret) -> None:
         _check_name(name, "secret")
         value = secret.reveal()
-        if not value or len(value.encode("utf-8", "replace")) > self.limits.secret or "\0" in value:
-            raise UsageError(f"the secret {name!r} is empty or too large", hint=f"at most {self.limits.secret} bytes")
+        if not value:
+            raise UsageError(f"the secret {name!r} is empty", hint="send its value")
+        if "\0" in value:
+            raise UsageError(
+                f"the secret {name!r} contains a NUL character", hint="upload binary data as a file, and name that"
+            )
+        if len(value.encode("utf-8", "replace")) > self.limits.secret:
+            raise UsageError(f"the secret {name!r} is too large", hint=f"at most {self.limits.secret} bytes")
 
     def _check_file(self, name: str, content: bytes) -> None:
         _check_name(name, "file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -51,6 +52,8 @@ class Staging:
             self._users[cluster] -= 1
             if not self._users[cluster]:
                 shutil.rmtree(place, ignore_errors=True)
+                with contextlib.suppress(OSError):  # another cluster's files are there
+                    place.parent.rmdir()
 
     def _link_bundles(self, place: Path, taken: set[str]) -> None:
         """Bundles of the server can be named like uploads; they are too large to be copied."""

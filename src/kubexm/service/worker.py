@@ -20,7 +20,7 @@ from kubexm.errors import KubexmError
 from kubexm.events import Event, EventKind
 from kubexm.redact import Redactor
 from kubexm.service.cluster import ClusterService
-from kubexm.service.jobs import Job, Outcome
+from kubexm.service.jobs import STOP_NOW, Job, Outcome
 from kubexm.service.reports import ServiceOptions
 from kubexm.service.troubles import trouble
 
@@ -143,7 +143,7 @@ async def _main() -> Outcome:
     job, stop = Job.from_line(await reader.readline()), _Stop()
     work = asyncio.create_task(_carry_out(job, stop))
     stop.watch(work)
-    server = asyncio.create_task(reader.read())
+    server = asyncio.create_task(_heed(reader, stop))
     try:
         await asyncio.wait((work, server), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():  # the server is gone
@@ -156,6 +156,12 @@ async def _main() -> Outcome:
         return Outcome(status="cancelled")
     finally:
         server.cancel()
+
+
+async def _heed(reader: asyncio.StreamReader, stop: _Stop) -> None:
+    """Stops the work as the server asks; returns when the server is gone."""
+    while line := await reader.readline():
+        stop.now() if line == STOP_NOW else stop.once()
 
 
 def main() -> None:

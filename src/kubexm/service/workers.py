@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kubexm.service.jobs import Job, Outcome
+from kubexm.service.jobs import STOP, STOP_NOW, Job, Outcome
 
 __all__ = ["WORKER", "Worker", "worker_environment"]
 
@@ -54,13 +54,20 @@ class Worker:
         return worker
 
     def stop(self, *, now: bool = False) -> None:
-        """Asks it to finish what runs and start nothing; a second time, or with `now`, to stop at once."""
+        """Asks it to finish what runs and start nothing; a second time, or with `now`, to stop at once.
+
+        Sent through its standard input: a signal that arrives while Python still starts would end it with a traceback.
+        """
         self.asked_to_stop = True
-        self._signal(signal.SIGTERM if now else signal.SIGINT)
+        stdin = self._process.stdin
+        if self._process.returncode is None and stdin is not None and not stdin.is_closing():
+            stdin.write(STOP_NOW if now else STOP)
 
     def kill(self) -> None:
         """Ends it, whatever it does."""
-        self._signal(signal.SIGKILL)
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGKILL)
 
     async def outcome(self) -> Outcome:
         """How the job ended; without status and error if the process died."""
@@ -81,8 +88,3 @@ class Worker:
                     "hint": "the server's log may tell why; resuming the task goes on where it stopped",
                 }
             )
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)

@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from kubexm.errors import StoreError
+from kubexm.errors import DatabaseError, StoreError
 
 __all__ = ["Database", "database_url"]
 
@@ -93,6 +93,11 @@ class Database:
         return self._engine.dialect.name == "sqlite"
 
     @property
+    def file(self) -> Path | None:
+        """The file of the embedded one; None for a server elsewhere."""
+        return Path(self._url.database or "") if self.is_sqlite else None
+
+    @property
     def shown(self) -> str:
         """The URL without its password."""
         return self._url.set(drivername=self._url.get_backend_name()).render_as_string(hide_password=True)
@@ -143,7 +148,7 @@ class Database:
             cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
             # Parameters may hold what is secret: only the driver's own words are told.
             words = " ".join(str(cause).replace(f"{type(cause)}: ", "").split())[:300]
-            raise StoreError(
+            raise DatabaseError(
                 f"the database {self.shown} failed: {words}", hint="is it up, is its disk full, may kubexm use it?"
             ) from error
 

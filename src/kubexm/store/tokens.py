@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import RowMapping, Select, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from kubexm.errors import NotFoundError
+from kubexm.errors import ConflictError, NotFoundError
 from kubexm.redact import Secret
 from kubexm.store.database import Database
 from kubexm.store.tables import grants, sessions, tokens
@@ -46,6 +47,11 @@ class Token:
     def valid(self, now: float) -> bool:
         """True if it still opens anything."""
         return self.revoked is None and (self.expires is None or now < self.expires)
+
+    @property
+    def is_admin(self) -> bool:
+        """True for a token that may manage the server."""
+        return self.grants.get(EVERY_CLUSTER) == "admin"
 
 
 class Tokens:
@@ -95,10 +101,15 @@ class Tokens:
         """Every token, the oldest first."""
         return await self._tokens(select(tokens).order_by(tokens.c.created, tokens.c.id))
 
-    async def revoke(self, number: str) -> Token:
-        """Makes it open nothing any more, and ends its sessions."""
-        await self.get(number)
+    async def revoke(self, number: str, *, force: bool = False) -> Token:
+        """Makes it open nothing any more, and ends its sessions.
+
+        ConflictError for the last valid token of an administrator, unless `force` is given.
+        """
+        token = await self.get(number)
         async with self._database.write() as connection:
+            if not force and token.is_admin and token.valid(time.time()):
+                await _refuse_last_admin(connection, token)
             still = (tokens.c.id == number) & tokens.c.revoked.is_(None)
             await connection.execute(update(tokens).where(still).values(revoked=time.time()))
             await connection.execute(delete(sessions).where(sessions.c.token == number))
@@ -141,6 +152,20 @@ class Tokens:
             for each in await connection.execute(select(grants).where(grants.c.token.in_(list(given)))):
                 given[each.token][each.cluster] = each.role
         return [Token(**row, grants=given[row["id"]]) for row in rows]
+
+
+async def _refuse_last_admin(connection: AsyncConnection, token: Token) -> None:
+    others = (
+        select(tokens.c.id)
+        .join(grants, grants.c.token == tokens.c.id)
+        .where(grants.c.cluster == EVERY_CLUSTER, grants.c.role == "admin", tokens.c.id != token.id)
+        .where(tokens.c.revoked.is_(None), tokens.c.expires.is_(None) | (tokens.c.expires > time.time()))
+    )
+    if (await connection.execute(others.limit(1))).first() is None:
+        raise ConflictError(
+            f"token {token.id} of {token.name} is the last valid administrator token",
+            hint="create another one first; `--force`, or `?force=true`, revokes it anyway",
+        )
 
 
 def _number() -> str:

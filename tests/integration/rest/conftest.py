@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import ASGIApp
 
 from kubexm.pipeline import PIPELINES
 from kubexm.rest.app import create_app
@@ -51,7 +52,7 @@ def settings() -> ServerSettings:
     return ServerSettings(burst=100_000, rate=100_000.0, failures=100_000)
 
 
-StartServer = Callable[[str], Awaitable[Running]]
+StartServer = Callable[..., Awaitable[Running]]
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ async def start(
     places.prepare()
     opened: list[tuple[asyncio.Task[None], asyncio.Event, Any, Store, Running]] = []
 
-    async def begin(url: str) -> Running:
+    async def begin(url: str, *, site: ASGIApp | None = None) -> Running:
         store = await Store.open(url, places.key)
         tasks = TaskService(store, places, TaskOptions(parallel=3, worker=(*WORKER, str(tmp_path / "hosts"))))
         server = Server(store=store, places=places, tasks=tasks, registry=Registry(store, places), settings=settings)
@@ -81,7 +82,7 @@ async def start(
             tokens[name] = (await store.tokens.create(name, grants, by="test"))[1].reveal()
         listening = listen("127.0.0.1:0", None, None)
         ready, until = asyncio.Event(), asyncio.Event()
-        work = asyncio.create_task(serve(create_app(server), listening, ready=ready.set, until=until))
+        work = asyncio.create_task(serve(create_app(server, site=site), listening, ready=ready.set, until=until))
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
         if work.done():

@@ -28,7 +28,7 @@ class Told:
 class Follower:
     """One connection. `events` yields until the server ends it."""
 
-    def __init__(self, url: str, path: str, token: str, *, last: int | None = None, small: bool = False) -> None:
+    def __init__(self, url: str, path: str, token: str, *, last: int | str | None = None, small: bool = False) -> None:
         parts = urlsplit(url)
         self._place = parts.hostname or "", parts.port or 80
         self._small = small
@@ -103,5 +103,5 @@ def _parsed(block: bytes) -> Told | None:
     fields = dict(line.split(b": ", 1) for line in block.split(b"\n") if b": " in line and not line.startswith(b":"))
     if b"data" not in fields:
         return None
-    number = int(fields[b"id"]) if b"id" in fields else None
+    number = int(fields[b"id"]) if fields.get(b"id", b"").isdigit() else None
     return Told(fields[b"event"].decode(), number, json.loads(fields[b"data"]))

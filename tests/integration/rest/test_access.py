@@ -209,7 +209,13 @@ async def test_headers_keep_browsers_careful(running: Running) -> None:
 async def test_health_needs_no_token_and_tells_little(running: Running) -> None:
     client = running.client("")
     assert (await client.get("/health")).json()["status"] == "ok"
-    assert (await client.get("/ready")).json() == {"ready": True, "database": "ok", "running": 0, "waiting": 0}
+    assert (await client.get("/ready")).json() == {
+        "ready": True,
+        "database": "ok",
+        "disk": "ok",
+        "running": 0,
+        "waiting": 0,
+    }
     figures = await running.client("viewer").get("/metrics")
     assert "kubexm_http_requests_total" in figures.text
 

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kubexm.service.places import Places
 from tests.integration.service.work import spec
 from tests.unit.runtime.clusters import needs_root
 
@@ -41,8 +42,8 @@ class Serving:
             text = self.log.read_text()
             if "token:" in text:
                 self.url = re.search(r"serves at (\S+)", text)[1]  # type: ignore[index]
-                shown = re.search(r"(kx_\S+)", text)
-                self.token = shown[1] if shown else ""
+                kept = re.search(r"token: +in (\S+)", text)
+                self.token = Path(kept[1]).read_text().strip() if kept else ""
                 return
             time.sleep(0.05)
         raise AssertionError(f"it does not serve:\n{self.log.read_text()}")
@@ -133,7 +134,7 @@ def test_killed_in_mid_run_and_started_again_a_task_is_interrupted_and_resumed(
     for pid in workers if how == "all of it" else []:
         os.kill(pid, signal.SIGKILL)
     second = start()
-    assert second.token == "", "the first token is shown once"
+    assert second.token == "", "there is one first token"
     client = second.client(first.token)
     died = client.get(f"/tasks/{task}").json()
     assert died["state"] == "interrupted"
@@ -203,6 +204,90 @@ def test_tokens_keys_and_the_audit_from_the_command_line(start: Start, data: Pat
     again = start()
     with again.client(serving.token) as admin:
         assert admin.get("/clusters/demo").json()["missing_secrets"] == []
+
+
+def test_the_first_token_goes_to_a_terminal_or_into_a_private_file(start: Start, data: Path, tmp_path: Path) -> None:
+    serving = start()
+    assert "kx_" not in serving.log.read_text()
+    assert (data / "first-token").stat().st_mode & 0o777 == 0o600
+    with serving.client(serving.token) as admin:
+        assert admin.get("/session").json()["role"] == "admin"
+    other, (near, far) = tmp_path / "other", os.openpty()
+    words = ["serve", "--data-dir", str(other), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen([sys.executable, "-m", "kubexm", *words], stdout=far, stderr=far)
+    try:
+        shown, deadline = "", time.monotonic() + 60
+        while "shown this once" not in shown and time.monotonic() < deadline:
+            shown += os.read(near, 4096).decode()
+        assert "kx_" in shown
+        assert not (other / "first-token").exists()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(near)
+        os.close(far)
+
+
+def test_the_last_administrator_token_is_revoked_only_by_force(start: Start, data: Path) -> None:
+    serving = start()
+    number = serving.token.split("_")[1]
+    brief = kubexm(data, "serve", "token", "create", "--role", "admin", "--expires", "1s").stdout.split("_")[1]
+    kubexm(data, "serve", "token", "create", "--role", "operator")
+    time.sleep(1.1)
+    refused = kubexm(data, "serve", "token", "revoke", number, check=False)
+    assert refused.returncode != 0
+    assert "last valid administrator token" in refused.stderr
+    assert kubexm(data, "serve", "token", "revoke", brief).returncode == 0, "one that has expired counts for nothing"
+    with serving.client(serving.token) as admin:
+        conflict = admin.delete(f"/tokens/{number}")
+        assert (conflict.status_code, "force" in conflict.json()["hint"]) == (409, True)
+        assert admin.delete(f"/tokens/{number}", params={"force": True}).status_code == 200
+        assert admin.get("/session").status_code == 401
+
+
+def test_a_server_is_not_ready_while_its_disk_is_full(start: Start, data: Path) -> None:
+    data.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", str(data)], check=True)
+    try:
+        serving = start()
+        with serving.client(serving.token) as client:
+            assert client.get("/ready").json()["disk"] == "ok"
+            fill = subprocess.run(["dd", "if=/dev/zero", f"of={data / 'fill'}", "bs=64k"], capture_output=True)
+            assert b"No space left" in fill.stderr
+            full = _eventually(client, lambda answer: answer.status_code == 503)
+            assert (full.json()["ready"], full.json()["disk"]) == (False, "full")
+            assert full.headers["retry-after"]
+            assert client.get("/health").status_code == 200
+            (data / "fill").unlink()
+            assert _eventually(client, lambda answer: answer.status_code == 200).json()["ready"]
+        serving.process.terminate()
+        serving.process.wait(60)
+    finally:
+        subprocess.run(["umount", "--lazy", str(data)], check=True)
+
+
+def _eventually(client: httpx.Client, good: Callable[[httpx.Response], bool]) -> httpx.Response:
+    deadline = time.monotonic() + 60
+    while not good(answer := client.get("/ready")):
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.2)
+    return answer
+
+
+def test_a_task_that_is_cancelled_at_once_leaves_no_traceback_and_no_directory(start: Start, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    serving = start()
+    client = serving.client(serving.token)
+    assert client.post("/clusters", json={"spec": spec(root), "secrets": {"login": "x"}}).status_code == 201
+    place = Places(tmp_path / "data").staged("demo").parent
+    for _ in range(3):
+        task = client.post("/clusters/demo/create", json={}).json()["id"]
+        appears(place)
+        assert client.post(f"/tasks/{task}/cancel").status_code == 202
+        assert ended(client, task)["state"] == "cancelled"
+    assert "Traceback" not in serving.log.read_text()
+    assert not place.exists()
 
 
 def test_anything_but_this_machine_needs_tls(start: Start, data: Path) -> None:

@@ -79,7 +79,9 @@ async def test_who_comes_late_hears_everything_and_who_heard_all_is_told_to_stop
     rest = Follower(running.url, f"/tasks/{task}/events", token, last=3)
     await rest.all()
     assert rest.seen == list(range(4, done["seq"] + 1))
-    over = Follower(running.url, f"/tasks/{task}/events", token, last=done["seq"])
+    cut = Follower(running.url, f"/tasks/{task}/events", token, last=done["seq"])
+    assert [told.kind for told in await cut.all()] == ["task", "task", "end"], "all events, but not yet the end"
+    over = Follower(running.url, f"/tasks/{task}/events", token, last=f"{done['seq']}-end")
     await over.open()
     assert over.status == 204
     over.close()
@@ -102,6 +104,43 @@ async def test_states_are_told_between_events_and_a_resume_goes_on_with_the_numb
     assert numbers[0] == last + 1
     assert second[-1].data["state"] == "succeeded"
     assert next(told.data["kind"] for told in second if told.id is not None) == "run.resumed"
+
+
+@pytest.mark.parametrize("how", ["token", "session"])
+async def test_a_stream_ends_with_the_token_or_session_it_was_opened_with(
+    running: Running, demo: str, root: Path, how: str
+) -> None:
+    admin = running.client()
+    task = (await admin.post("/clusters/demo/create", json={})).json()["id"]
+    await until((root / "waiting").exists)
+    made = (await admin.post("/tokens", json={"name": "eve", "grants": {"*": "viewer"}})).json()
+    running.tokens["eve"] = made["token"]
+    eve = running.client("" if how == "session" else "eve")
+    if how == "session":
+        assert (await eve.post("/session", json={"token": made["token"]})).status_code == 200
+    other = Follower(running.url, f"/tasks/{task}/events", running.tokens["viewer"])
+    await other.open()
+    for path in (f"/tasks/{task}/events", f"/tasks/{task}/logs/work.do.wait/n1/follow"):
+        async with eve.stream("GET", path) as answer:
+            assert answer.status_code == 200
+            pieces = answer.aiter_text()
+            assert "retry" in await anext(pieces)
+            if how == "session":
+                csrf = (await eve.get("/session")).json()["csrf"]
+                assert (await eve.delete("/session", headers={"X-CSRF-Token": csrf})).status_code == 204
+            else:  # as on the command line, beside the server
+                await running.server.store.tokens.revoke(made["id"])
+            async with asyncio.timeout(30):
+                rest = "".join([piece async for piece in pieces])
+            assert "event: end" not in rest
+        assert (await eve.get(path)).status_code == 401
+        if how == "session":
+            assert (await eve.post("/session", json={"token": made["token"]})).status_code == 200
+        else:
+            break
+    assert (await admin.get(f"/tasks/{task}")).json()["state"] == "running"
+    (root / "go").touch()
+    assert (await other.all())[-1].kind == "end", "nobody else's stream ends"
 
 
 async def test_output_is_followed_as_it_is_printed(running: Running, demo: str, root: Path) -> None:

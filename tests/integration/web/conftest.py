@@ -149,11 +149,11 @@ def site(servers: dict[str, SshServer], tmp_path_factory: pytest.TempPathFactory
             cwd=REPO,
         )
     deadline = time.monotonic() + 60
-    while (shown := re.search(r"serves at (\S+)[\s\S]*(kx_\S+)", log.read_text())) is None:
+    while (shown := re.search(r"serves at (\S+)[\s\S]*token: +in (\S+)", log.read_text())) is None:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)
-    made = Site(shown[1], shown[2], servers, process, log)
+    made = Site(shown[1], Path(shown[2]).read_text().strip(), servers, process, log)
     yield made
     for client in made.clients:
         client.close()

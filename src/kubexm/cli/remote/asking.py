@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import uuid
 from collections.abc import AsyncGenerator
 from types import TracebackType
@@ -77,6 +78,7 @@ class Asking:
             try:
                 answer = await self._client.request(method, path, headers=headers, **request)
             except httpx.TransportError as error:
+                _refuse_untrusted(self.address.url, error)
                 last = str(error) or type(error).__name__
                 continue
             if answer.status_code not in _AGAIN or number == _TRIES - 1:
@@ -98,7 +100,21 @@ class Asking:
                 async for told in _events(answer):
                     yield told
         except httpx.TransportError as error:
+            _refuse_untrusted(self.address.url, error)
             raise ServerGone(str(error) or type(error).__name__) from error
+
+
+def _refuse_untrusted(url: str, error: BaseException) -> None:
+    """Raises if the server did answer, with a certificate that is not trusted: trying again changes nothing."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        raise KubexmError(
+            f"{url}: the certificate of the server is not trusted: {cause.verify_message}",
+            hint="pass the fingerprint that `kubexm serve --tls-self-signed` printed with --server-fingerprint, "
+            "or the certificate of its CA with --server-ca; nothing was sent",
+        ) from error
 
 
 async def _events(answer: httpx.Response) -> AsyncGenerator[tuple[str, Any]]:

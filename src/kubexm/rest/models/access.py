@@ -116,6 +116,7 @@ class Readiness(BaseModel):
     """Whether the server can do its work."""
 
     ready: bool
-    database: str = Field(description="ok, or that it is away.")
+    database: str = Field(description="`ok`, or `away`.")
+    disk: str = Field(description="`ok`, `full`, or `failed` if the data directory cannot be written to.")
     running: int
     waiting: int

@@ -94,7 +94,7 @@ export class Stream {
     for (const frame of frames.split("\n\n")) {
       let id = null, kind = "message", data = "";
       for (const line of frame.split("\n")) {
-        if (line.startsWith("id: ")) id = Number(line.slice(4));
+        if (/^id: \d+$/.test(line)) id = Number(line.slice(4));
         else if (line.startsWith("event: ")) kind = line.slice(7);
         else if (line.startsWith("data: ")) data += line.slice(6);
       }
