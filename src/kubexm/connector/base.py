@@ -159,6 +159,8 @@ class ReceiptState(Enum):
 
     RUNNING = "running"
     EXITED = "exited"
+    ENDED = "ended"
+    """kubexm ended it before it was done: its deadline passed, its run was stopped, or another run took over."""
     LOST = "lost"
     """It had begun, and neither it nor its exit code is there any more: the host went down, or it was killed."""
 

@@ -26,7 +26,9 @@ from kubexm.errors import ConnectError, ConnectionLost, HostError, UsageError
 __all__ = ["ChangeCarrier", "Changes"]
 
 _TRIES = 4
-_ENDED = (137, 143)
+_KILLED = 137
+_SLACK = 1.0
+"""Seconds by which a deadline on the host is later than here: it is kept there in whole seconds."""
 
 
 class ChangeCarrier(Protocol):
@@ -112,10 +114,14 @@ class Changes:
             fence = self._carrier.lease if self._carrier.privileged(sudo=command.sudo) else None
             message = ChangeMessage(slot, change.name, fence, follow=command.long and command.sink is not None)
             try:
-                return await self._carrier.run_once(slot, message)
+                result = await self._carrier.run_once(slot, message)
             except LinkLost:
                 if slot.sent:
                     change.host, change.started, change.seen = slot.host, slot.started, slot
+            else:
+                if not result.ok and slot.host is not None and await self._ended(change, slot.host):
+                    raise self._problems.ended(result.command)
+                return result
         except KnownReceipt:
             return await self._known(change)
         except LeaseNewer as newer:
@@ -123,6 +129,18 @@ class Changes:
         except ScratchFull:
             raise self._problems.no_room((await self._carrier.info(sudo=command.sudo)).directory) from None
         return None
+
+    async def _ended(self, change: _Change, host: ShellInfo) -> bool:
+        """True if the command did not fail by itself: another kubexm ended it."""
+
+        async def read(question: Command) -> CommandResult:
+            return await self._read(change, question)
+
+        try:
+            traces = await look(read, change.name, host.boot_id)
+        except HostError:
+            return False  # its exit code is known, which is more than nothing
+        return any(trace.name == change.name and trace.state is ReceiptState.ENDED for trace in traces)
 
     async def _abandon(self, change: _Change) -> None:
         """Ends a change that nobody waits for any more, as far as its host can be reached."""
@@ -165,7 +183,8 @@ class Changes:
 
     async def _from_receipt(self, change: _Change, trace: Trace, info: ShellInfo) -> CommandResult:
         command = change.command
-        if trace.state is not ReceiptState.EXITED or trace.exit_code is None:
+        ended = trace.state is ReceiptState.ENDED
+        if not ended and (trace.state is not ReceiptState.EXITED or trace.exit_code is None):
             why = "it had begun, and neither it nor its exit code is there any more"
             raise self._problems.unknown(display(command), why)
         (receipt,) = await fetch(lambda question: self._read(change, question), info.directory, [trace])
@@ -173,12 +192,14 @@ class Changes:
         result = CommandResult(
             host=self._carrier.host,
             command=display(command),
-            exit_code=trace.exit_code,
+            exit_code=_KILLED if trace.exit_code is None else trace.exit_code,
             stdout=receipt.stdout,
             stderr=receipt.stderr,
             started=change.started or trace.started,
             ended=time.time(),
         )
-        if trace.left <= 0 and trace.exit_code in _ENDED:
+        if ended and trace.left <= _SLACK:
             raise self._problems.overdue(command, result)
+        if ended:
+            raise self._problems.ended(result.command)
         return result

@@ -162,7 +162,7 @@ done <&7'
 # k_once TIMEOUT EXPORTS SCRIPT: the command of a change that may well be all this shell is ever sent. It has its deadline with
 # it and leaves no file but its receipt: one process to watch over it and one to clear away would be half of what it costs.
 k_once() {
-  k_changes=$((k_changes + 1))
+  k_changes=$((k_changes + 1)) k_from=$k_up
   {
     setsid -w timeout -k 2 --preserve-status "$(($1 + 5))" sh /proc/self/fd/9 <"$k_stdin" >&3 2>&4 3>&- 4>&- 9<<K_END
 exec 9<&-; $k_script
@@ -170,6 +170,8 @@ $2
 $3
 K_END
     k_status=$?
+    # timeout ended it: the receipt must say so, or it would pass for a command that failed by itself.
+    [ "$k_status" = 0 ] || { k_now; [ $((k_up - k_from)) -lt $(($1 + 5)) ] || echo ended >"$k_receipt.end"; }
     printf '%s\n' "$k_status" >"$k_receipt.rc"
     read -r k_rest k_long </proc/self/fdinfo/3
   } 3>>"$k_receipt.o" 4>>"$k_receipt.e"
@@ -370,7 +372,7 @@ k_alive() {
   [ "$k_since" = "$k_was" ] && [ "$k_mode" != Z ]
 }
 
-# k_receipts PREFIX: one line for each receipt: name, exit code or -, alive or gone, uptime now, and its claim.
+# k_receipts PREFIX: one line for each receipt: name, exit code or -, alive, ended (by kubexm) or gone, uptime now, claim.
 k_receipts() {
   k_now
   for k_file in "$k_dir/$1"*.begin; do
@@ -378,7 +380,7 @@ k_receipts() {
     k_name=${k_file##*/} k_name=${k_name%.begin} k_code='' k_life=gone
     k_begun "$k_name"
     if [ -z "$k_since" ]; then { read -r k_line; read -r k_line; } <"$k_file"; k_parse "$k_line"; fi
-    ! k_alive || k_life=alive
+    if k_alive; then k_life=alive; elif [ -s "$k_dir/$k_name.end" ]; then k_life=ended; fi
     [ ! -e "$k_dir/$k_name.rc" ] || read -r k_code <"$k_dir/$k_name.rc"
     printf '%s %s %s %s %s\n' "$k_name" "${k_code:--}" "$k_life" "$k_uptime" "$k_claim"
   done
@@ -398,11 +400,14 @@ k_forget() {
 }
 
 # k_end_receipt NAME: ends the command that left it, if it still runs. The mark comes before the look: a station that ends a
-# command after it runs no other, so that the group is still the command's own when the signal arrives.
+# command after it runs no other, so that the group is still the command's own when the signal arrives. The mark gets its
+# content only if there was something to end: what failed by itself before that keeps its exit code.
 k_end_receipt() {
-  printf '' >"$k_dir/$1.end"
+  printf '' >>"$k_dir/$1.end"
   k_begun "$1"
-  ! k_alive || k_end "$k_group"
+  k_alive || return 0
+  echo ended >"$k_dir/$1.end"
+  k_end "$k_group"
 }
 
 # k_watch: beside the shell, ends what is overdue when nobody is there any more to do so, and clears away what is old.

@@ -56,6 +56,14 @@ class Problems:
             hint="look at the host: the change may have happened",
         )
 
+    def ended(self, what: str) -> OutcomeUnknown:
+        """Another kubexm ended a change of ours."""
+        return OutcomeUnknown(
+            f"`{_brief(what)}`: kubexm ended it before it was done",
+            host=self._host,
+            hint="another run took over this host, or this run was stopped; part of the change may have happened",
+        )
+
 
 def _brief(text: str) -> str:
     text = " ".join(text.split())

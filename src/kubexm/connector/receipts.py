@@ -45,7 +45,9 @@ def _trace(words: list[str], boot_id: str) -> Trace:
     if not digest:  # the host went down, or its disk was full, while the claim was written
         return Trace(name=name, state=ReceiptState.LOST, exit_code=None, started=0.0, left=0.0, digest="")
     age = float(now) - float(begun)
-    if code != "-":
+    if life == "ended" and code != "0":  # one that was done when the signal arrived has succeeded
+        state = ReceiptState.ENDED
+    elif code != "-":
         state = ReceiptState.EXITED
     elif life == "alive" and boot == boot_id:
         state = ReceiptState.RUNNING

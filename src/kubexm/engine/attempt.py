@@ -122,6 +122,8 @@ class Attempt:
             return Outcome(changed=True, check=check, values=check.values)
         if check.satisfied is False:
             return None
+        if any(receipt.state is ReceiptState.ENDED for receipt in receipts):
+            return None  # kubexm itself ended the command, so that says nothing about the step: run it again
         if receipts and self.node.step.commands == 1:
             self._judge(receipts[-1])
             return Outcome(changed=True, check=check)

@@ -214,7 +214,7 @@ class MemoryConnector:
         await asyncio.to_thread(_write_private, target, file.content)
 
     async def settle(self, prefix: str, *, wait: float) -> tuple[Receipt, ...]:
-        """The receipts whose names start so; one still RUNNING after `wait` ends as LOST."""
+        """The receipts whose names start so; one still RUNNING after `wait` is ENDED."""
         try:
             async with asyncio.timeout(wait):
                 while any(receipt.state is ReceiptState.RUNNING for receipt in self._starting(prefix)):
@@ -224,7 +224,7 @@ class MemoryConnector:
             pass
         for receipt in self._starting(prefix):
             if receipt.state is ReceiptState.RUNNING:
-                self.receipts[receipt.name] = replace(receipt, state=ReceiptState.LOST)
+                self.receipts[receipt.name] = replace(receipt, state=ReceiptState.ENDED)
         return tuple(self._starting(prefix))
 
     async def forget(self, prefix: str) -> None:

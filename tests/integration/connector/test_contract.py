@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from kubexm.connector import Command, ReceiptState, Stream, Upload
-from kubexm.errors import CommandTimeout, FencedError, UsageError
+from kubexm.errors import CommandTimeout, FencedError, OutcomeUnknown, UsageError
 from kubexm.redact import Secret
 
 from .conftest import Way
@@ -349,10 +349,32 @@ async def test_settling_ends_what_runs_too_long(way: Way) -> None:
     running = asyncio.ensure_future(way.connector.execute(Command(script=script, changes=True, receipt=receipt)))
     await way.shell(f"while ! [ -s {marker} ]; do sleep 0.05; done")
     (found,) = await way.connector.settle(receipt, wait=0)
-    assert (found.state, found.exit_code) == (ReceiptState.EXITED, 137)
-    assert (await running).exit_code == 137
+    assert (found.state, found.exit_code) == (ReceiptState.ENDED, 137)
+    with pytest.raises(OutcomeUnknown, match="kubexm ended it before it was done"):
+        await running
     # It may be a zombie for a moment: on this machine whoever is process 1 takes its time.
     await way.shell(f"while kill -0 $(cat {marker}) 2>/dev/null; do sleep 0.05; done")
+
+
+@pytest.mark.parametrize("long", [False, True])
+async def test_a_receipt_tells_a_failed_command_from_one_that_kubexm_ended(way: Way, *, long: bool) -> None:
+    receipt, marker = name(), way.directory / "begun"
+    failed = Command(script="exit 143", changes=True, receipt=f"{receipt}.1", long=long, sink=_ignore)
+    assert (await way.connector.execute(failed)).exit_code == 143
+    script = f"trap 'exit 3' TERM; echo x >{marker}; while :; do sleep 0.05; done"
+    ended = Command(script=script, changes=True, receipt=f"{receipt}.2", long=long, sink=_ignore)
+    running = asyncio.ensure_future(way.connector.execute(ended))
+    await way.shell(f"while ! [ -s {marker} ]; do sleep 0.05; done")
+    running.cancel()  # as in a run that is stopped
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    found = await way.connector.settle(f"{receipt}.", wait=30)
+    assert [each.state for each in found] == [ReceiptState.EXITED, ReceiptState.ENDED]
+    assert found[0].exit_code == 143
+
+
+def _ignore(stream: Stream, data: bytes) -> None:
+    """Makes a long command one whose output is followed."""
 
 
 @pytest.mark.parametrize("long", [False, True])

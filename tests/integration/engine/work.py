@@ -7,15 +7,16 @@ from pathlib import PurePosixPath
 from typing import ClassVar
 
 from kubexm.connector import shell
-from kubexm.pipeline import Pipeline
+from kubexm.pipeline import PIPELINES, Pipeline
 from kubexm.plan import ExecutionGraph
 from kubexm.runtime import PipelineContext, StepContext
-from kubexm.step import Check, FilePresent, Resources, Step, resources
+from kubexm.step import Check, CommandRun, FilePresent, Resources, Step, resources
 from kubexm.task import FragmentBuilder
 
 ROOT = PurePosixPath("/run/work")
 LINES = ROOT / "lines"
 ROUNDS = 5
+WAITS = "tests.integration.engine.work:WaitPipeline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +73,23 @@ class AppendPipeline(Pipeline):
             file = FilePresent(path=ROOT / f"file{number}", content=f"{number}\n" * 100)
             last = [g.add(f"file{number}", file, on=hosts, after_same_host=[line, thing])]
         return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names)
+
+
+class WaitPipeline(Pipeline):
+    """One command on every host that waits to be let go, and leaves nothing to read back."""
+
+    name = "waiting"
+
+    def plan(self, ctx: PipelineContext) -> ExecutionGraph:
+        """One node."""
+        g = FragmentBuilder("waiting.work")
+        script = "echo x >>/run/begun; until [ -e /run/go ]; do sleep 0.05; done; echo x >>/run/done"
+        g.add("wait", CommandRun(command=script, name="wait to be let go"), on=ctx.hosts())
+        return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names)
+
+
+if __name__ == "__main__":
+    from kubexm.service.worker import main
+
+    PIPELINES["waiting"] = WAITS
+    main()

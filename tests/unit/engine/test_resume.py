@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubexm.connector import ReceiptState
 from kubexm.engine import Journal
 from kubexm.errors import JournalError
 from kubexm.plan import ExecutionGraph, RunStatus
@@ -98,6 +100,25 @@ async def test_after_a_reboot_an_unreadable_outcome_is_unknown_and_not_repeated(
     assert error is not None
     assert error.kind == "OutcomeUnknown"
     assert world.made == {("a", "shout"): 1}
+
+
+@pytest.mark.parametrize(("ended", "expected", "made"), [(True, "succeeded", 2), (False, "failed", 1)])
+async def test_a_command_that_kubexm_ended_is_run_again_and_one_that_failed_is_not(
+    tmp_path: Path, ended: bool, expected: str, made: int
+) -> None:
+    world = World("a", "b")
+    world.die_at, world.die_after = 1, True
+    shout = graph(node("shout", "ab", Shout(name="shout")))
+    with pytest.raises(Died):
+        await execute(world, shout, tmp_path)
+    for host in "ab":
+        receipts = world.memory[host].receipts
+        for name, receipt in receipts.items():
+            state = ReceiptState.ENDED if ended and host == "b" else ReceiptState.EXITED
+            receipts[name] = replace(receipt, state=state, exit_code=143 if host == "b" else 0)
+    result = await execute(world, shout, tmp_path, resume=True)
+    assert states(result) == {"shout@a": "succeeded", "shout@b": expected}
+    assert world.made == {("a", "shout"): 1, ("b", "shout"): made}
 
 
 async def test_resume_trusts_no_end_that_can_be_tested(tmp_path: Path) -> None:
