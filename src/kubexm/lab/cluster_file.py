@@ -40,6 +40,7 @@ def cluster_text(
     control_planes: int,
     access: Access,
     conntrack_is_fixed: bool,
+    cgroup_v1: bool,
     bundle: BundleSource | None,
 ) -> str:
     """The cluster file for these hosts, the first `control_planes` of which are control planes and run etcd.
@@ -67,7 +68,7 @@ def cluster_text(
         f"    worker: [{', '.join(workers)}]",
     ]
     version = _version(bundle)
-    if version or conntrack_is_fixed:
+    if version or conntrack_is_fixed or cgroup_v1:
         lines += ["  kubernetes:"]
     if version:
         lines += [f"    version: {_text(version)}"]
@@ -75,6 +76,11 @@ def cluster_text(
         lines += [
             "    # These hosts share this machine's kernel, and its connection table is not theirs to resize.",
             "    kubeProxy: {config: {conntrack: {maxPerCore: 0, min: 0}}}",
+        ]
+    if cgroup_v1:
+        lines += [
+            "    # This machine has cgroup v1, which the kubelet of Kubernetes 1.35 and later refuses by default.",
+            "    kubelet: {config: {failCgroupV1: false}}",
         ]
     if bundle is not None:
         lines += ["  assets:", f"    sources: [{{bundle: {_text(bundle.path)}}}]"]

@@ -294,6 +294,7 @@ class Lab:
             control_planes=record.control_planes,
             access=self.access,
             conntrack_is_fixed=provision.conntrack_is_fixed(hosts[0]),
+            cgroup_v1=any(tree.version == 1 for tree in hierarchies()),
             bundle=bundle or built_bundle(self._cache),
         )
         file = Path(record.cluster_file)

@@ -183,7 +183,8 @@ class Stock:
     def _shelf(self, bundles: dict[str, Bundle]) -> AssetShelf:
         for bundle in bundles.values():
             for component, version in self._wanted().items():
-                held = {file.version for file in bundle.manifest.files if file.component == component}
+                files = bundle.manifest.files
+                held = {file.version for file in files if file.name == component and file.serves(self._kubernetes)}
                 if held and held != {version}:
                     raise AssetError(
                         f"{bundle.path} holds {component} {', '.join(sorted(held))}, and the file asks for {version}",

@@ -6,13 +6,15 @@ import itertools
 
 import pytest
 
+from kubexm import releases
 from kubexm.assets import ROLES, catalog
-from kubexm.assets.catalog.load import _components, _minor
+from kubexm.assets.catalog.load import _components
 from kubexm.assets.layout import problem_with_path
 from kubexm.assets.names import kubernetes_minor, version_key
 from kubexm.errors import AssetError
 
-SUPPORTED = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
+SUPPORTED = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
+OPTIONAL = {"etcd-bridge"}
 
 KUBEADM = {  # from cmd/kubeadm/app/constants of each release: etcd, CoreDNS, pause
     "v1.30.0": ("3.5.12-0", "v1.11.1", "3.9"),
@@ -29,6 +31,7 @@ KUBEADM = {  # from cmd/kubeadm/app/constants of each release: etcd, CoreDNS, pa
     "v1.34.4": ("3.6.5-0", "v1.12.1", "3.10.1"),
     "v1.35.0": ("3.6.6-0", "v1.13.1", "3.10.1"),
     "v1.36.4": ("3.6.8-0", "v1.14.2", "3.10.2"),
+    "v1.37.1": ("3.7.0-0", "v1.14.6", "3.10.2"),
 }
 CONTAINERD_RECOMMENDS = {  # the lines containerd's own matrix lists, with their least patch
     "1.30": {"1.7": 13, "2.0": 0},
@@ -38,6 +41,7 @@ CONTAINERD_RECOMMENDS = {  # the lines containerd's own matrix lists, with their
     "1.34": {"1.7": 28, "2.0": 6, "2.1": 3},
     "1.35": {"1.7": 28, "2.1": 5, "2.2": 0},
     "1.36": {"2.2": 0, "2.3": 0},
+    "1.37": {"2.3": 0},
 }
 EVERY = [(minor, arch) for minor, arch in itertools.product(SUPPORTED, ("amd64", "arm64"))]
 
@@ -50,9 +54,10 @@ def test_every_supported_minor_is_there() -> None:
 def test_a_minor_names_every_version_and_no_other(minor: str) -> None:
     items = [*_components()["file"], *_components()["image"]]
     wanted = {item["version"] for item in items} - {catalog.KUBERNETES}
-    data = _minor(minor)
+    data = releases.kubernetes_data(minor)
     assert data["minor"] == minor
-    assert set(data["versions"]) == wanted
+    assert set(data["versions"]) <= wanted
+    assert wanted - set(data["versions"]) <= OPTIONAL
     assert kubernetes_minor(catalog.newest(minor)) == minor
     for since, changes in data.get("since", {}).items():
         assert kubernetes_minor(since) == minor
@@ -157,3 +162,25 @@ def test_packages_are_known_for_each_manager(manager: str) -> None:
 def test_packages_of_an_unknown_manager() -> None:
     with pytest.raises(AssetError, match="'apk'"):
         catalog.packages("apk")
+
+
+def test_a_minor_that_changes_the_minor_of_etcd_brings_the_version_in_between() -> None:
+    for minor, before in zip(SUPPORTED[1:], SUPPORTED, strict=False):
+        newer = catalog.release(catalog.newest(minor), "amd64").versions
+        older = catalog.release(catalog.newest(before), "amd64").versions
+        able = releases.etcd(newer["etcd"])
+        if releases.etcd(older["etcd"]).minor == able.minor:
+            assert "etcd-bridge" not in newer
+            continue
+        bridge = newer["etcd-bridge"]
+        assert releases.parse_version(bridge) >= releases.parse_version(able.upgrade_from)
+        assert releases.etcd(bridge).minor == releases.etcd(older["etcd"]).minor
+
+
+def test_the_version_in_between_is_only_for_upgrades() -> None:
+    release = catalog.release("v1.34.4", "amd64")
+    assert release.file("etcd-bridge").version == release.image("etcd-bridge").version == "v3.5.33"
+    made = release.select(features=["kubeadm", "systemdEtcd", "stackedEtcd"])
+    assert "etcd-bridge" not in {*(file.name for file in made.files), *(image.name for image in made.images)}
+    with pytest.raises(AssetError, match="no file 'etcd-bridge'"):
+        catalog.release("v1.35.8", "amd64").file("etcd-bridge")

@@ -229,7 +229,7 @@ def test_all_problems_come_at_once_in_the_order_of_the_lines() -> None:
         (
             "kubernetes: {version: v1.29.0}",
             "spec.kubernetes.version",
-            "installs v1.30 to v1.36",
+            "installs v1.30 to v1.37",
             "nearest supported minor is v1.30",
         ),
         (

@@ -92,7 +92,7 @@ def test_nothing_else_names_a_plugin() -> None:
         if path.suffix in texts and "flannel" in path.read_text("utf-8").lower()
     }
     outside = {name for name in named if not name.startswith(("components/flannel/", "lab/bundle/"))}
-    minors = {name for name in outside if re.fullmatch(r"assets/catalog/v1\.\d+\.toml", name)}
+    minors = {name for name in outside if re.fullmatch(r"releases/kubernetes/v1\.\d+\.toml", name)}
     assert minors
     assert outside - minors == {
         "apis/v1alpha1/network.py",

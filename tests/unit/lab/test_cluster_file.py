@@ -65,6 +65,14 @@ def test_the_connection_table_is_left_alone_only_where_it_must_be(tmp_path: Path
     assert free.kube_proxy.config == {}
 
 
+def test_the_kubelet_accepts_cgroup_v1_only_where_there_is_no_other(tmp_path: Path) -> None:
+    lab = _lab(tmp_path, "lab", Wanted(hosts=2))
+    old = loads(_text(lab, cgroup_v1=True, conntrack_is_fixed=False), name="lab.yaml").cluster.spec.kubernetes
+    assert old.kubelet.config == {"failCgroupV1": False}
+    new = loads(_text(lab, cgroup_v1=False), name="lab.yaml").cluster.spec.kubernetes
+    assert new.kubelet.config == {}
+
+
 def test_a_bundle_is_named_where_there_is_one(tmp_path: Path) -> None:
     lab = _lab(tmp_path, "lab", Wanted(hosts=1))
     bundle = tmp_path / 'a "bundle": #1.tar.zst'
@@ -135,12 +143,15 @@ def _lab(tmp_path: Path, name: str, wanted: Wanted) -> Lab:
     return Lab(name, labs=folder.parent)
 
 
-def _text(lab: Lab, *, conntrack_is_fixed: bool = True, bundle: BundleSource | None = None) -> str:
+def _text(
+    lab: Lab, *, conntrack_is_fixed: bool = True, cgroup_v1: bool = True, bundle: BundleSource | None = None
+) -> str:
     return cluster_text(
         name=lab.name,
         hosts=lab.hosts,
         control_planes=lab.record.control_planes,
         access=lab.access,
         conntrack_is_fixed=conntrack_is_fixed,
+        cgroup_v1=cgroup_v1,
         bundle=bundle,
     )

@@ -12,7 +12,7 @@ from kubexm.apis.v1alpha1.base import EMPTY, Model, fixed, invalid, live, sectio
 from kubexm.apis.v1alpha1.networks import is_domain, parse_ip
 from kubexm.apis.v1alpha1.scalars import Count, Flag, FreeMapping, PortRange, Size
 from kubexm.apis.v1alpha1.texts import AbsolutePath, DataDir, Domain, Name
-from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES, KubernetesVersion, Version
+from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES, NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion, Version
 
 __all__ = [
     "ApiServer",
@@ -157,7 +157,10 @@ class Kubernetes(Model):
         fixed("`kubeadm`: the control plane runs in static pods. `kubexm`: binaries under systemd."),
     ] = "kubeadm"
     version: Annotated[
-        KubernetesVersion, upgrade("Version of Kubernetes, 1.30 to 1.36, with all three numbers: `v1.34.4`.")
+        KubernetesVersion,
+        upgrade(
+            f"Version of Kubernetes, 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, with all three numbers: `v1.34.4`.",
+        ),
     ] = DEFAULT_KUBERNETES
     cluster_name: Annotated[
         Name | None, fixed("Name of the cluster in kubeconfigs and for cloud providers. Unset: metadata.name.")

@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from kubexm import releases
 from kubexm.apis.v1alpha1.base import TYPE_KEY, invalid, shown
 from kubexm.apis.v1alpha1.scalars import FromText
 
 __all__ = ["DEFAULT_KUBERNETES", "NEWEST_MINOR", "OLDEST_MINOR", "KubernetesVersion", "Version"]
 
-OLDEST_MINOR: Final = 30
-NEWEST_MINOR: Final = 36
+OLDEST_MINOR: Final = int(releases.minors()[0].partition(".")[2])
+NEWEST_MINOR: Final = int(releases.minors()[-1].partition(".")[2])
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,4 +1,4 @@
-"""Reads the catalog's data files. A new Kubernetes minor is one more of them; nothing here names a version."""
+"""Reads the catalog: what a cluster is made of, in the versions that `releases` lists for each Kubernetes minor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
+from kubexm import releases
 from kubexm.assets.catalog.model import FileAsset, ImageAsset, Install, Release, WantedPackage
 from kubexm.assets.layout import check_arch, check_path
 from kubexm.assets.names import check_roles, kubernetes_minor, sorted_roles, version_key
@@ -24,12 +25,12 @@ KUBERNETES = "kubernetes"
 
 def minors() -> tuple[str, ...]:
     """The Kubernetes minors the catalog knows, oldest first."""
-    return tuple(_minor_files())
+    return releases.minors()
 
 
 def newest(minor: str) -> str:
     """The newest patch of a minor that was known when the catalog was written."""
-    return str(_minor(minor)["newest"])
+    return str(releases.kubernetes_data(minor)["newest"])
 
 
 def features() -> tuple[str, ...]:
@@ -60,8 +61,8 @@ def _release(kubernetes: str, arch: str, versions: tuple[tuple[str, str], ...]) 
         kubernetes=kubernetes,
         arch=arch,
         versions=chosen,
-        files=tuple(_file(item, chosen, arch) for item in components["file"]),
-        images=tuple(_image(item, chosen, arch) for item in components["image"]),
+        files=tuple(_file(item, chosen, arch) for item in components["file"] if item["version"] in chosen),
+        images=tuple(_image(item, chosen, arch) for item in components["image"] if item["version"] in chosen),
     )
 
 
@@ -78,28 +79,12 @@ def packages(manager: str) -> tuple[WantedPackage, ...]:
 
 
 def _versions(kubernetes: str) -> dict[str, str]:
-    data = _minor(kubernetes_minor(kubernetes))
+    data = releases.kubernetes_data(kubernetes_minor(kubernetes))
     chosen: dict[str, str] = {KUBERNETES: kubernetes, **data["versions"]}
     for since in sorted(data.get("since", {}), key=version_key):
         if version_key(kubernetes) >= version_key(since):
             chosen.update(data["since"][since])
     return chosen
-
-
-def _minor(minor: str) -> dict[str, Any]:
-    files = _minor_files()
-    if minor not in files:
-        raise AssetError(
-            f"Kubernetes {minor} is not in the catalog", hint=f"It knows {', '.join(files)}; choose one of these."
-        )
-    return _parse(files[minor])
-
-
-@functools.cache
-def _minor_files() -> dict[str, str]:
-    names = [entry.name for entry in resources.files(__package__).iterdir()]
-    found = [name.removeprefix("v").removesuffix(".toml") for name in names if name[:1] == "v" and name[-5:] == ".toml"]
-    return {minor: f"v{minor}.toml" for minor in sorted(found, key=lambda minor: [int(n) for n in minor.split(".")])}
 
 
 @functools.cache

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from kubexm import releases
 from kubexm.components.containerd.toml import merged, to_toml
-from kubexm.errors import PlanError
 
 __all__ = [
     "CERTS",
@@ -47,9 +47,9 @@ class RuntimeSettings:
 
 
 def config_toml(settings: RuntimeSettings) -> str:
-    """config.toml: version 2 for containerd 1.x, version 3 for 2.x."""
-    major = _major(settings.version)
-    made = _version_2(settings) if major == 1 else _version_3(settings)
+    """config.toml, in the version that this containerd reads."""
+    forms = {2: _version_2, 3: _version_3}
+    made = forms[releases.containerd(settings.version).config_version](settings)
     return (
         "# Made by kubexm: edits here are undone, spec.kubernetes.containerRuntime.config is the place for them.\n"
         + (to_toml(merged(made, settings.extra)))
@@ -86,16 +86,6 @@ WantedBy=multi-user.target
 def crictl_yaml() -> str:
     """Where crictl finds the runtime."""
     return f"runtime-endpoint: unix://{SOCKET}\nimage-endpoint: unix://{SOCKET}\ntimeout: 10\n"
-
-
-def _major(version: str) -> int:
-    digits = version.removeprefix("v").partition(".")[0]
-    if digits not in ("1", "2"):
-        raise PlanError(
-            f"containerd {version}: kubexm knows the settings of containerd 1.x and 2.x",
-            hint="choose another spec.kubernetes.containerRuntime.version, or leave it out",
-        )
-    return int(digits)
 
 
 def _common(settings: RuntimeSettings, version: int) -> dict[str, Any]:

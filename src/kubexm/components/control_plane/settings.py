@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from kubexm import releases
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components.control_plane.layout import (
     ADMISSION,
@@ -21,8 +22,6 @@ from kubexm.redact import SecretRef
 
 __all__ = ["SettingsFile", "limits_anonymous", "settings_files"]
 
-_ANONYMOUS_PATHS_FROM: Final = 32
-_AUTHENTICATION_V1_FROM: Final = 34
 _HEALTH: Final = ("/livez", "/readyz", "/healthz")
 _ALSO_HEALTH: Final = "/version"
 
@@ -73,12 +72,12 @@ def limits_anonymous(cluster: Cluster) -> bool:
     """
     kubernetes = cluster.spec.kubernetes
     taken = any(name == "anonymous-auth" or name.startswith("oidc-") for name in kubernetes.api_server.extra_args)
-    able = kubernetes.version.minor >= _ANONYMOUS_PATHS_FROM and not taken
+    able = releases.kubernetes(str(kubernetes.version)).anonymous_paths and not taken
     return able and kubernetes.api_server.anonymous_access == "health"
 
 
 def _authentication(cluster: Cluster) -> dict[str, Any]:
-    version = "v1" if cluster.spec.kubernetes.version.minor >= _AUTHENTICATION_V1_FROM else "v1beta1"
+    version = releases.kubernetes(str(cluster.spec.kubernetes.version)).authentication_api
     return {
         "apiVersion": f"apiserver.config.k8s.io/{version}",
         "kind": "AuthenticationConfiguration",

@@ -6,17 +6,17 @@ not know, so that a slip in `extraArgs` is seen.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
+from kubexm import releases
 from kubexm.apis.v1alpha1.etcd import Etcd, EtcdTuning
 from kubexm.components.pki.files import ETCD_PKI
 from kubexm.components.topology import LOCALHOST, server_url
 from kubexm.errors import PlanError
 
-__all__ = ["arguments", "client_url", "parse_version", "peer_url"]
+__all__ = ["arguments", "client_url", "peer_url"]
 
 _FILES: Final = {
     "cert-file": f"{ETCD_PKI}/server.crt",
@@ -40,7 +40,6 @@ _OURS: Final = {
     "force-new-cluster": "restore a snapshot instead",
     **dict.fromkeys(_FILES, "the files are made and placed by kubexm"),
 }
-_GATES: Final = ("CompactHashCheck", "InitialCorruptCheck", "StopGRPCServiceOnDefrag")
 _PROGRESS: Final = "5s"
 """API servers serve consistent lists from their cache only if etcd tells them this often how far it is."""
 
@@ -67,7 +66,7 @@ def arguments(etcd: Etcd, *, version: str, name: str, address: str) -> dict[str,
         "auto-compaction-retention": _duration(tuning.auto_compaction_retention),
         "strict-reconfig-check": "true",
         "logger": "zap",
-        **_by_version(parse_version(version), tuning, etcd.extra_args),
+        **_by_version(releases.etcd(version), tuning, etcd.extra_args),
     }
     merged = {"feature-gates"} & ours.keys()
     theirs = {key: values for key, values in etcd.extra_args.items() if key not in merged}
@@ -84,37 +83,23 @@ def peer_url(etcd: Etcd, address: str) -> str:
     return server_url(address, etcd.peer_port)
 
 
-def parse_version(text: str) -> tuple[int, int, int]:
-    """Major, minor and patch of `v3.6.5`."""
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text)
-    if found is None:
-        raise PlanError(f"{text!r} is not a version of etcd", hint="spec.etcd.version reads like v3.6.5")
-    major, minor, patch = map(int, found.groups())
-    return major, minor, patch
-
-
 def _by_version(
-    version: tuple[int, int, int], tuning: EtcdTuning, extra: Mapping[str, tuple[str, ...]]
+    able: releases.EtcdCapabilities, tuning: EtcdTuning, extra: Mapping[str, tuple[str, ...]]
 ) -> dict[str, str]:
-    """Checks for corrupt data, and failing over to another member while one defragments: named anew in 3.6."""
-    if version >= (3, 6, 0):
-        # Of 3.7 on, how often snapshots are written is etcd's own business.
-        count = {} if version >= (3, 7, 0) else {"snapshot-count": str(tuning.snapshot_count)}
-        gates = dict.fromkeys(_GATES, "true")
+    """Checks for corrupt data, and failing over to another member while one defragments, as this version spells it."""
+    found: dict[str, str] = {}
+    if able.feature_gates:
+        gates = dict.fromkeys(able.feature_gates, "true")
         for value in extra.get("feature-gates", ()):
             gates |= dict(part.partition("=")[::2] for part in value.split(",") if part)
-        return {
-            "feature-gates": ",".join(f"{gate}={on}" for gate, on in sorted(gates.items())),
-            "watch-progress-notify-interval": _PROGRESS,
-            **count,
-        }
-    found = {
-        "experimental-compact-hash-check-enabled": "true",
-        "experimental-initial-corrupt-check": "true",
-        "experimental-watch-progress-notify-interval": _PROGRESS,
+        found["feature-gates"] = ",".join(f"{gate}={on}" for gate, on in sorted(gates.items()))
+    return {
+        **found,
+        **dict(able.arguments),
+        able.progress_argument: _PROGRESS,
         "snapshot-count": str(tuning.snapshot_count),
+        **dict(able.patch_arguments),
     }
-    return found | ({"experimental-stop-grpc-service-on-defrag": "true"} if version >= (3, 5, 14) else {})
 
 
 def _refuse_ours(extra: Mapping[str, tuple[str, ...]]) -> None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from kubexm import releases
 from kubexm.components.assets import image
 from kubexm.components.control_plane import Arguments, api_server, controller_manager, scheduler, settings_files
 from kubexm.components.documents import yaml_stream
@@ -22,7 +23,6 @@ from kubexm.runtime import TaskContext
 
 __all__ = ["cluster_configuration", "configuration", "etcd_extra_args", "repeated_arguments"]
 
-_V1BETA4_FROM: Final = 31
 _SOCKET: Final = "unix:///run/containerd/containerd.sock"
 _PKI: Final = "/etc/kubernetes/pki"
 _DEFAULT_PORTS: Final = (2379, 2380)
@@ -187,11 +187,15 @@ def _extra_args(arguments: Mapping[str, tuple[str, ...]], *, newer: bool) -> Any
 
 
 def _is_v1beta4(ctx: TaskContext) -> bool:
-    return ctx.cluster.spec.kubernetes.version.minor >= _V1BETA4_FROM
+    return _api(ctx) != "v1beta3"
 
 
 def _api_version(ctx: TaskContext) -> str:
-    return f"kubeadm.k8s.io/{'v1beta4' if _is_v1beta4(ctx) else 'v1beta3'}"
+    return f"kubeadm.k8s.io/{_api(ctx)}"
+
+
+def _api(ctx: TaskContext) -> str:
+    return releases.kubernetes(str(ctx.cluster.spec.kubernetes.version)).kubeadm_api
 
 
 def _duration(value: timedelta) -> str:

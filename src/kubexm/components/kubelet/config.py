@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kubexm import releases
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components.documents import merged, yaml_text
 from kubexm.components.kubelet.layout import (
@@ -56,7 +57,6 @@ KERNEL: Final[Mapping[str, str]] = {
 _RUNTIME: Final = "unix:///run/containerd/containerd.sock"
 _STUB_RESOLVERS: Final = frozenset({"127.0.0.53", "127.0.0.54"})
 _BEHIND_STUB: Final = "/run/systemd/resolve/resolv.conf"
-_FAILS_ON_CGROUP_V1_FROM: Final = 35
 _DNS_INDEX: Final = 10
 _PODS_PIDS: Final = 4096
 _CIPHERS: Final = (
@@ -107,7 +107,7 @@ def settings(cluster: Cluster, host: Host, facts: Facts) -> str:
     }
     if kubernetes.type == "kubeadm" and "controlPlane" in host.roles:
         ours["staticPodPath"] = str(MANIFESTS)
-    if facts.cgroup == 1 and kubernetes.version.minor >= _FAILS_ON_CGROUP_V1_FROM:
+    if facts.cgroup == 1 and releases.kubernetes(str(kubernetes.version)).refuses_cgroup_v1:
         ours["failCgroupV1"] = False
     if kubernetes.feature_gates:
         ours["featureGates"] = dict(sorted(kubernetes.feature_gates.items()))

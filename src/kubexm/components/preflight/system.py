@@ -123,7 +123,9 @@ class CgroupUsable(HostCheck):
 
     kubernetes: str
     needs_v2: bool
-    """The kubelet of this version refuses v1, and was not told to accept it."""
+    """The kubelet of this version refuses v1, and its configuration does not say otherwise."""
+    refused_from: str
+    """The first minor whose kubelet does."""
 
     def look(self, ctx: StepContext) -> Iterable[Finding]:
         """Looks at the version and the controllers."""
@@ -136,7 +138,7 @@ class CgroupUsable(HostCheck):
             )
         elif facts.cgroup == 1:
             yield Finding(
-                "it uses cgroup v1, which Kubernetes 1.35 and later refuse by default",
+                f"it uses cgroup v1, which Kubernetes {self.refused_from} and later refuse by default",
                 f"{to_v2} before you upgrade",
                 warning=True,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from kubexm import releases
 from kubexm.components import needs, required
 from kubexm.components.preflight.access import HostReached, PathsWritable, RootAllowed, ToolsPresent
 from kubexm.components.preflight.capacity import CpuEnough, DiskEnough, MemoryEnough
@@ -51,7 +52,6 @@ __all__ = [
     "Settings",
 ]
 
-_CGROUP_V2_FROM = 35
 _USUAL_DATA = ("/var/lib/etcd", "/var/lib/containerd", "/var/lib/kubelet")
 
 
@@ -103,12 +103,17 @@ class OperatingSystem(CheckTask):
             "init": InitIsSystemd(),
             "cgroup": CgroupUsable(
                 kubernetes=kubernetes.version.minor_text.removeprefix("v"),
-                needs_v2=kubernetes.version.minor >= _CGROUP_V2_FROM and not accepts_v1,
+                needs_v2=releases.kubernetes(str(kubernetes.version)).refuses_cgroup_v1 and not accepts_v1,
+                refused_from=_first_without_cgroup_v1(),
             ),
             "modules": ModulesAvailable(
                 wanted=shared({host.name: required.modules(ctx.cluster, host) for host in ctx.hosts()})
             ),
         }
+
+
+def _first_without_cgroup_v1() -> str:
+    return next(minor for minor in releases.minors() if releases.kubernetes(f"{minor}.0").refuses_cgroup_v1)
 
 
 class Capacity(CheckTask):

@@ -165,9 +165,26 @@ class _Planner:
             PlannedImage(asset=catalog.image(name), image=image, origin=made_from.origin, kubernetes=own)
             for name, image, made_from in found
         ]
+        if bridge := chosen.get("etcd-bridge"):
+            files, images = self._with_bridge(catalog, bridge, own, files, images)
         picture = self.recipes.pause(pause, chosen["pause"])
         images.append(PlannedImage(asset=catalog.image("pause"), image=picture, origin=pause.origin, kubernetes=own))
         return files, images
+
+    def _with_bridge(
+        self, catalog: Release, version: str, own: tuple[str, ...], files: list[PlannedFile], images: list[PlannedImage]
+    ) -> tuple[list[PlannedFile], list[PlannedImage]]:
+        """Adds the etcd that members run on the way from the previous minor."""
+        etcd = programs.etcd(version)
+        root = f"etcd-{version}-linux-{self.arch}"
+        file = replace(self._archive(catalog.file("etcd-bridge"), etcd, f"{root}/"), kubernetes=own)
+        image = PlannedImage(
+            asset=catalog.image("etcd-bridge"),
+            image=self.recipes.etcd(etcd, version),
+            origin=etcd.origin,
+            kubernetes=own,
+        )
+        return [*files, file], [*images, image]
 
     def shared(self, newest: str, parts: tuple[str, ...]) -> tuple[list[PlannedFile], list[PlannedImage]]:
         """What every Kubernetes version of the bundle uses."""

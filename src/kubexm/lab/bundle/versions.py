@@ -24,8 +24,14 @@ __all__ = [
 ]
 
 DEFAULT_KUBERNETES = "v1.34.4"
-KNOWN_GOOD: Mapping[str, str] = {"1.33": "v1.33.13", "1.34": "v1.34.4"}
-"""Patches of which every module verifies and which were built and started; of others, some modules may be missing."""
+KNOWN_GOOD: Mapping[str, str] = {
+    "1.33": "v1.33.13",
+    "1.34": "v1.34.4",
+    "1.35": "v1.35.8",
+    "1.36": "v1.36.4",
+    "1.37": "v1.37.1",
+}
+"""Patches of which every module verifies; of others, some modules may be missing."""
 
 PARTS: Mapping[str, str] = {
     "cluster": "everything a cluster needs; always built",
@@ -54,7 +60,8 @@ MINORS: Mapping[str, Mapping[str, str]] = {
     "1.33": {"etcd": "v3.5.21", "etcd-image": "3.5.21-0", "coredns": "v1.12.0"},
     "1.34": {"etcd": "v3.6.5", "etcd-image": "3.6.5-0", "coredns": "v1.12.1"},
     "1.35": {"etcd": "v3.6.6", "etcd-image": "3.6.6-0", "coredns": "v1.13.1"},
-    "1.36": {"etcd": "v3.6.7", "etcd-image": "3.6.7-0", "coredns": "v1.13.1"},
+    "1.36": {"etcd": "v3.6.8", "etcd-image": "3.6.8-0", "coredns": "v1.14.2"},
+    "1.37": {"etcd": "v3.7.0", "etcd-image": "3.7.0-0", "coredns": "v1.14.6"},
 }
 """What a minor must have of its own: what kubeadm of that minor deploys, or the nearest version that verifies."""
 

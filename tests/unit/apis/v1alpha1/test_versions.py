@@ -22,10 +22,10 @@ def test_versions_compare_as_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "nearest"), [("v1.29.9", "v1.30"), ("1.37.0", "v1.36"), ("v0.9.1", "v1.30"), ("v2.0.0", "v1.36")]
+    ("text", "nearest"), [("v1.29.9", "v1.30"), ("1.38.0", "v1.37"), ("v0.9.1", "v1.30"), ("v2.0.0", "v1.37")]
 )
 def test_an_unsupported_version_names_the_nearest_minor(text: str, nearest: str) -> None:
-    with pytest.raises(ValueError, match=r"this kubexm installs v1\.30 to v1\.36") as caught:
+    with pytest.raises(ValueError, match=r"this kubexm installs v1\.30 to v1\.37") as caught:
         KubernetesVersion.parse(text)
     assert nearest in caught.value.context["hint"]  # type: ignore[attr-defined]
 

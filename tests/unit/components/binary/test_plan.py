@@ -66,7 +66,9 @@ def golden(name: str, text: str) -> None:
     assert text == path.read_text(), "set KUBEXM_UPDATE_GOLDEN=1 to accept the new plan"
 
 
-@pytest.mark.parametrize("version", ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0"])
+@pytest.mark.parametrize(
+    "version", ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0", "v1.37.1"]
+)
 def test_golden_units_and_settings(version: str, tmp_path: Path) -> None:
     graph = plan(tmp_path, cluster(f"kubernetes: {{type: kubexm, version: {version}}}", hosts=SINGLE))
     parts = []

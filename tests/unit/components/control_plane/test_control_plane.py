@@ -112,7 +112,9 @@ def setting(of: Cluster, name: str) -> Any:
     return YAML(typ="safe", pure=True).load(file.content)
 
 
-@pytest.mark.parametrize("version", ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0"])
+@pytest.mark.parametrize(
+    "version", ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0", "v1.37.1"]
+)
 def test_golden(version: str) -> None:
     golden(f"{version.rpartition('.')[0]}.txt", text_of(cluster(version)))
 

@@ -25,7 +25,7 @@ def told(text: str = "", version: str = "v3.6.5") -> dict[str, tuple[str, ...]]:
     return arguments(etcd(text), version=version, name="cp1", address="10.0.0.11")
 
 
-@pytest.mark.parametrize("version", ["v3.5.12", "v3.5.24", "v3.6.5"])
+@pytest.mark.parametrize("version", ["v3.5.12", "v3.5.24", "v3.6.5", "v3.7.0"])
 def test_golden_unit(version: str) -> None:
     text = service(told(version=version), cluster="prod", data_dir="/var/lib/etcd")
     path = GOLDEN / f"etcd-{version}.service"

@@ -61,7 +61,9 @@ def golden(name: str, text: str) -> None:
     assert text == path.read_text(), "set KUBEXM_UPDATE_GOLDEN=1 to accept the new text"
 
 
-@pytest.mark.parametrize("version", ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0"])
+@pytest.mark.parametrize(
+    "version", ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0", "v1.37.1"]
+)
 def test_golden_pods(version: str) -> None:
     of = loaded(f"kubernetes: {{version: {version}}}")
     golden(

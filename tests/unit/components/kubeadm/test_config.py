@@ -18,7 +18,7 @@ from kubexm.runtime import TaskContext
 from tests.unit.components.around import SINGLE, cluster, context_of
 
 GOLDEN = Path(__file__).parent / "golden"
-VERSIONS = ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0"]
+VERSIONS = ["v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.1", "v1.36.0", "v1.37.1"]
 FULL = """\
 network:
   podCIDR: "10.244.0.0/16,fd00:244::/56"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from kubexm import releases
 from kubexm.apis.v1alpha1.base import camel
 from kubexm.apis.v1alpha1.cluster import Cluster
 from kubexm.apis.v1alpha1.etcd import Etcd
@@ -92,17 +93,20 @@ def _unused_etcd(cluster: Cluster) -> Iterator[Finding]:
 def _skew(cluster: Cluster) -> Iterator[Finding]:
     kubernetes, etcd = cluster.spec.kubernetes, cluster.spec.etcd
     runtime = kubernetes.container_runtime.version
-    oldest = Version(2, 0, 0) if kubernetes.version.minor >= 36 else Version(1, 7, 0)
+    able = releases.kubernetes(str(kubernetes.version))
+    oldest = Version.parse(able.oldest_containerd)
+    oldest_etcd = Version.parse(able.oldest_etcd)
     if runtime is not None and runtime < oldest:
         yield Finding(
             path=(*_KUBERNETES, "containerRuntime", "version"),
             message=f"containerd {runtime} is too old for Kubernetes {kubernetes.version}: it needs {oldest} or newer",
             hint="remove this line to use the version that goes with Kubernetes",
         )
-    if etcd.version is not None and etcd.type != "external" and not Version(3, 5, 0) <= etcd.version < Version(4, 0, 0):
+    if etcd.version is not None and etcd.type != "external" and not oldest_etcd <= etcd.version < Version(4, 0, 0):
         yield Finding(
             path=(*_ETCD, "version"),
-            message=f"etcd {etcd.version} does not go with Kubernetes {kubernetes.version}: it needs v3.5.0 or newer",
+            message=f"etcd {etcd.version} does not go with Kubernetes {kubernetes.version}: "
+            f"it needs {oldest_etcd} or newer",
             hint="remove this line to use the version that goes with Kubernetes",
         )
 
@@ -110,16 +114,17 @@ def _skew(cluster: Cluster) -> Iterator[Finding]:
 def _proxy(cluster: Cluster) -> Iterator[Finding]:
     kubernetes, path = cluster.spec.kubernetes, (*_KUBERNETES, "kubeProxy", "mode")
     mode, version = kubernetes.kube_proxy.mode, kubernetes.version
-    if mode == "nftables" and version.minor < 31:
+    able = releases.kubernetes(str(version))
+    if mode not in able.proxy_modes:
         yield Finding(
             path=path,
-            message=f"kube-proxy in nftables mode needs Kubernetes v1.31 or newer, this is {version}",
-            hint="use `mode: iptables`",
+            message=f"kube-proxy of Kubernetes {version} has no {mode} mode",
+            hint=f"use one of {', '.join(able.proxy_modes)}, or a newer version of Kubernetes",
         )
-    if mode == "ipvs" and version.minor >= 35:
+    if mode in able.deprecated_proxy_modes:
         yield Finding(
             path=path,
-            message=f"kube-proxy's ipvs mode is deprecated in Kubernetes {version.minor_text}",
+            message=f"kube-proxy's {mode} mode is deprecated in Kubernetes {version.minor_text}",
             hint="use `mode: nftables`",
             warning=True,
         )

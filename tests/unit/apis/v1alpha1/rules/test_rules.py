@@ -236,7 +236,7 @@ EXTERNAL = {"endpoints": ["https://10.5.0.1:2379"], "caFile": "ca", "certFile": 
         (
             {"kubernetes": {"version": "v1.30.4", "kubeProxy": {"mode": "nftables"}}},
             "spec.kubernetes.kubeProxy.mode",
-            "needs Kubernetes v1.31 or newer",
+            "has no nftables mode",
         ),
         (
             {"kubernetes": {"apiServer": {"extraArgs": {"service-cluster-ip-range": "10.0.0.0/16"}}}},
