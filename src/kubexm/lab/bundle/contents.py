@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from kubexm.assets.catalog import FileAsset, ImageAsset, Release, packages, release
 from kubexm.assets.names import sorted_roles
+from kubexm.components.probes.program import PROGRAM
 from kubexm.errors import UsageError
 from kubexm.lab.bundle import programs, versions
 from kubexm.lab.bundle.artefacts import Artefact
@@ -14,6 +15,7 @@ from kubexm.lab.bundle.debian import DebianFiles, DebianPackages
 from kubexm.lab.bundle.gobuild import GoPrograms
 from kubexm.lab.bundle.image_recipes import ImageRecipes
 from kubexm.lab.bundle.images import Image, ReleaseArchive
+from kubexm.lab.bundle.probe import ProbeProgram, probe_asset
 from kubexm.lab.bundle.toolchain import multiarch
 from kubexm.lab.bundle.trees import Taken
 
@@ -196,13 +198,14 @@ class _Planner:
         flannel_cni = programs.flannel_cni_plugin(chosen["flannel-cni-plugin"])
         local_path = programs.local_path_provisioner(chosen["local-path-provisioner"])
         agnhost = programs.agnhost(newest, chosen["agnhost"])
-        debian = f"Debian {versions.DEBIAN}"
+        debian, probe = f"Debian {versions.DEBIAN}", ProbeProgram()
         files = [
             self._archive(catalog.file("containerd"), containerd, "bin/"),
             PlannedFile(asset=catalog.file("runc"), artefact=runc, file="runc", origin=runc.origin),
             self._archive(catalog.file("cni-plugins"), cni, ""),
             self._archive(catalog.file("crictl"), crictl, ""),
             self._haproxy(catalog.file("haproxy"), debian),
+            PlannedFile(asset=probe_asset(self.arch), artefact=probe, file=PROGRAM, origin=probe.origin),
         ]
         made: list[tuple[str, Image, str]] = [
             ("flannel", recipes.flannel(flannel, chosen["flannel"]), flannel.origin),

@@ -1,0 +1,3 @@
+module kubexm.io/probe
+
+go 1.24
