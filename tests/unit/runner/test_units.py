@@ -24,7 +24,9 @@ case $verb in
   show) sed "s/'//g; s/^UnitFileState=enabled$/UnitFileState=${REMEMBERED:-enabled}/" "$FAKE/props" ;;
   is-enabled) echo "$UnitFileState" ;;
   daemon-reload) set_to NeedDaemonReload no; if [ "$LoadState" = not-found ]; then set_to LoadState loaded; fi ;;
-  enable|disable) set_to UnitFileState "${verb}d" ;;
+  enable|disable)
+    set_to UnitFileState "${verb}d"
+    if [ "$VERSION" -ge 257 ]; then set_to NeedDaemonReload yes; fi ;;
   stop) set_to ActiveState inactive; set_to SubState dead ;;
   restart|start|reload-or-restart)
     if [ -e "$FAKE/broken" ]; then
@@ -88,6 +90,7 @@ def host(tmp_path: Path) -> Fake:
         LoadState="loaded", ActiveState="inactive", SubState="dead", UnitFileState="disabled", InvocationID="inv0",
         FragmentPath=str(tmp_path / "unit"), DropInPaths=str(tmp_path / "dropin"), NeedDaemonReload="no", Type="notify",
         ExecMainStartTimestamp="", ActiveEnterTimestamp="", Result="success", ExecMainStatus="0", ExecMainCode="0",
+        VERSION="252",
     )  # fmt: skip
     return fake
 
@@ -123,10 +126,28 @@ async def test_disabling_or_a_pending_reload_is_seen(services: Services, host: F
     await services.restart("etcd")
     host.set(UnitFileState="disabled")
     assert await services.why_not("etcd") == "not enabled"
+    (host.home / "unit").write_text("edited")
     host.set(UnitFileState="enabled", NeedDaemonReload="yes")
     assert await services.why_not("etcd") == "unit file changed"
     await services.restart("etcd")
     assert len(host.calls("daemon-reload")) == 1
+    assert await services.runs_with("etcd")
+
+
+async def test_a_unit_that_is_enabled_is_read_again_where_systemd_wants_that(services: Services, host: Fake) -> None:
+    host.set(VERSION="257")
+    await services.restart("etcd")
+    assert [call.split()[0] for call in host.calls("enable", "daemon-reload", "restart")] == [
+        "enable",
+        "daemon-reload",
+        "restart",
+    ]
+    assert await services.runs_with("etcd")
+
+
+async def test_files_of_other_units_do_not_make_this_one_start_again(services: Services, host: Fake) -> None:
+    await services.restart("etcd")
+    host.set(NeedDaemonReload="yes")  # as systemd 257 says of all units when a file of one was written
     assert await services.runs_with("etcd")
 
 

@@ -71,6 +71,8 @@ def service(cluster: str, *, port: int) -> str:
     """The unit: HAProxy in a tree of its own, which is all it sees, as a user who may do nothing else.
 
     A reload starts a new worker, which takes over the listening sockets; the old one serves what it has to the end.
+    The umask is the usual one: systemd 247 makes the mount points inside the tree with it, and HAProxy's user must be
+    able to pass through them. The one file HAProxy makes, its socket, has a mode of its own.
     """
     low = "CAP_NET_BIND_SERVICE" if port < 1024 else ""
     return f"""{_HEADER}[Unit]
@@ -100,7 +102,7 @@ RestartSec=1s
 TimeoutStopSec=10s
 LimitNOFILE=65536
 OOMScoreAdjust=-900
-UMask=0077
+UMask=0022
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes

@@ -125,11 +125,15 @@ kx_runs_with() {
   kx_unit "$u_unit" || exit 3
   if ! kx_is_up "$u_unit"; then echo "$u_active ($u_sub)"; exit 1; fi
   if ! kx_is_enabled; then echo "not enabled"; exit 1; fi
-  if [ "$u_reload" = yes ] || kx_unseen "$u_unit"; then echo "unit file changed"; exit 1; fi
+  if kx_unseen "$u_unit"; then echo "unit file changed"; exit 1; fi
   s_digest= s_invocation=
   if ! read -r s_digest s_invocation <"$u_stamps/$u_unit" 2>/dev/null; then echo "not started by kubexm"; exit 1; fi
   if ! kx_digest "$@"; then echo "missing $u_missing"; exit 1; fi
-  if [ "$s_digest" != "$u_digest" ]; then echo "inputs changed"; exit 1; fi
+  # NeedDaemonReload alone proves nothing: since systemd 257 a new file or link of any unit sets it for all of them.
+  if [ "$s_digest" != "$u_digest" ]; then
+    if [ "$u_reload" = yes ]; then echo "unit file changed"; else echo "inputs changed"; fi
+    exit 1
+  fi
   if [ "$s_invocation" = "$u_invocation" ]; then echo running; exit 0; fi
   # Started again since, by a boot, a crash or a person: that counts if no input was touched after it.
   u_at=$(date -d "${u_started:-$u_entered}" +%s 2>/dev/null) || u_at=0
@@ -188,7 +192,12 @@ kx_start() {
   kx_keep_unit "$u_root" "$u_unit"
   kx_digest "$@" || kx_die "$u_missing, which $u_unit is started from, is not there."
   # Starting at boot is on the disk then: there is no need to read all units again for it, which is most of the work.
-  if ! kx_is_enabled; then systemctl enable --quiet --no-reload -- "$u_unit" || exit 1; fi
+  # systemd 257 and later disagree, and would start the unit with a warning.
+  if ! kx_is_enabled; then
+    systemctl enable --quiet --no-reload -- "$u_unit" || exit 1
+    kx_unit "$u_unit" || exit 1
+    kx_reload_units "$u_unit"
+  fi
   kx_wrote_unit "$u_root" "$u_unit"
   # What runs already keeps its stamp: it was not started from the inputs as they are now.
   if [ "$u_verb" = start ] && [ "$u_active" = active ]; then exit 0; fi
