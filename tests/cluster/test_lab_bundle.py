@@ -78,7 +78,7 @@ class Images:
         target = self._directory / name
         if not target.exists():
             for layer in self._layers(name):
-                layer.extractall(target, filter="tar")
+                extract_all(layer, target)
         return target
 
     def members(self, name: str) -> list[tarfile.TarInfo]:
@@ -103,6 +103,13 @@ class Images:
         return self._bundle / "images" / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 
+def extract_all(archive: tarfile.TarFile, target: Path) -> None:
+    """Unpacks what we built ourselves. The first releases of Python 3.11 know no filter, later ones insist on one."""
+    if (trusting := getattr(tarfile, "tar_filter", None)) is not None:
+        archive.extraction_filter = trusting
+    archive.extractall(target)
+
+
 @pytest.fixture(scope="module")
 def images(bundle: Path, manifest: Manifest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
     directory = tmp_path_factory.mktemp("images")
@@ -121,7 +128,7 @@ def unpack(
         target = directory / name
         if not target.exists():
             with tarfile.open(bundle / manifest.file(name).path) as archive:
-                archive.extractall(target, filter="tar")
+                extract_all(archive, target)
         return target
 
     yield unpacked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -253,8 +252,8 @@ def test_it_is_an_ordinary_archive_too(packed: Path, directory: Path, tmp_path: 
     if shutil.which("zstd") is None:
         pytest.skip("no zstd program on this machine")
     plain = subprocess.run(["zstd", "-dc", str(packed)], check=True, capture_output=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-        archive.extractall(tmp_path / "out", filter="data")
+    (tmp_path / "out").mkdir()
+    subprocess.run(["tar", "-x", "-f", "-", "-C", str(tmp_path / "out")], input=plain, check=True, capture_output=True)
     assert verify(tmp_path / "out").ok
     assert not list(tmp_path.glob(".*"))
 

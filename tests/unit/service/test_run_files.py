@@ -74,7 +74,9 @@ def test_errors_inside_are_not_taken_for_the_lock(files: RunFiles) -> None:
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    child = subprocess.Popen([sys.executable, "-c", "import sys; print(1, flush=True); sys.stdin.read()"],
+    # Whoever runs the tests in the background of a script has them ignore SIGINT, and children inherit that.
+    script = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); print(1, flush=True); sys.stdin.read()"
+    child = subprocess.Popen([sys.executable, "-c", script],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
     assert child.stdout is not None
     child.stdout.readline()
