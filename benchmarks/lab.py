@@ -18,6 +18,7 @@ from kubexm.lab.flavours import DEFAULT, flavour
 from kubexm.lab.image import ImageStore
 from kubexm.lab.needs import check_platform, check_tools
 from kubexm.lab.places import cache_directory
+from kubexm.lab.systems import DEFAULT_SYSTEM, SYSTEMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ def main() -> None:
     check_platform("up")
     check_tools(log=Path("/dev/null"))
     cold = build_image() if chosen.cold else None
-    ImageStore(cache_directory()).layers(flavour(DEFAULT))
+    ImageStore(cache_directory()).layers(SYSTEMS[DEFAULT_SYSTEM], flavour(DEFAULT))
 
     load = os.getloadavg()[0]
     print(
@@ -60,7 +61,7 @@ def build_image() -> float:
     """Seconds until an image is there, in a cache that was empty."""
     with tempfile.TemporaryDirectory(prefix="kubexm-bench-") as cache:
         began = time.monotonic()
-        ImageStore(Path(cache)).layers(flavour(DEFAULT))
+        ImageStore(Path(cache)).layers(SYSTEMS[DEFAULT_SYSTEM], flavour(DEFAULT))
         return time.monotonic() - began
 
 

@@ -432,11 +432,11 @@ _BEHIND_A_FIREWALL = """
 import json, os, subprocess, sys
 from pathlib import Path
 from kubexm.errors import LabError
-from kubexm.lab import FLAVOURS, Lab
+from kubexm.lab import FLAVOURS, SYSTEMS, Lab
 from kubexm.lab.image import ImageStore
 from kubexm.lab.places import cache_directory
 os.chdir(sys.argv[1])
-(tree,) = ImageStore(cache_directory()).layers(FLAVOURS["debian12"])
+(tree,) = ImageStore(cache_directory()).layers(SYSTEMS["debian12"], FLAVOURS["plain"])
 def iptables(*words):
     subprocess.run(["chroot", tree, "iptables", *words], check=True)
 setting = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kubexm.lab import DEFAULT_SYSTEM, SYSTEMS
 from kubexm.lab.flavours import DEFAULT, flavour
 from kubexm.lab.image import ImageStore
 from kubexm.lab.places import cache_directory
@@ -71,7 +72,8 @@ def _processes_of(tree: Path) -> list[str]:
 
 
 def _rounds(work: Path, *, seed: int, rounds: int) -> list[dict[str, Any]]:
-    ImageStore(cache_directory()).layers(flavour(DEFAULT))  # the sandbox has no way out to fetch it
+    # The sandbox has no way out to fetch it.
+    ImageStore(cache_directory()).layers(SYSTEMS[DEFAULT_SYSTEM], flavour(DEFAULT))
     folder = work / "here"
     folder.mkdir()
     environment = {"KUBEXM_STATE": str(work / "state"), "KUBEXM_CACHE": str(cache_directory())}

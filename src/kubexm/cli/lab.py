@@ -46,6 +46,13 @@ def up(
     save: Annotated[
         Path | None, typer.Option(help="Where to write the cluster file.  [default: ./NAME.yaml]", show_default=False)
     ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[HOST=]SYSTEM",
+            help="What hosts run: debian11, debian12 (the default) or debian13; n2=debian13 for one host. Repeatable.",
+        ),
+    ] = None,
     flavour: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST=FLAVOUR", help="Make a host another kind; see `kubexm lab flavours`. Repeatable."),
@@ -67,12 +74,15 @@ def up(
     from kubexm.lab.sources import named_bundle
 
     check_platform("up")
+    everywhere, systems = _systems(system or [])
     with _progress(output) as (say, detail):
         lab = Lab(name, mirror=mirror, progress=say, detail=detail)
         check_tools(confirm=_confirm(install or yes), log=cache_directory() / "logs" / "apt.log", progress=say)
         booted = lab.up(
             hosts=hosts,
             topology=topology or None,
+            system=everywhere,
+            systems=systems,
             flavours=_flavours(flavour or []),
             disk=parse_size(disk) if disk else None,
             save=save,
@@ -236,6 +246,25 @@ def _chosen(name: str) -> str:
     if len(names) > 1:
         raise UsageError("There are several labs.", hint=f"Say which one: {', '.join(names)}.")
     return names[0]
+
+
+def _systems(words: list[str]) -> tuple[str | None, dict[str, str]]:
+    """The system of all hosts, if one was named without a host, and those of single hosts."""
+    from kubexm.errors import UsageError
+
+    everywhere, systems = None, {}
+    for word in words:
+        host, equals, system = word.partition("=")
+        if equals:
+            systems[host] = system
+        elif everywhere not in (None, word):
+            raise UsageError(
+                f"--system says {everywhere} and {word} for all hosts.",
+                hint="Name the hosts of one of them: --system debian13 --system n2=debian12.",
+            )
+        else:
+            everywhere = word
+    return everywhere, systems
 
 
 def _flavours(pairs: list[str]) -> dict[str, str]:

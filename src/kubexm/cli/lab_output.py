@@ -27,12 +27,13 @@ def show(table: Table) -> None:
 
 def booted_table(lab: Lab, booted: Sequence[BootedHost]) -> Table:
     """The hosts of a lab that has just come up."""
-    table = _table("Host", "Address", "Roles", "Flavour", "User", "System", "Booted in")
+    table = _table("Host", "Address", "Roles", "System", "Flavour", "User", "State", "Booted in")
     for host, boot in zip(lab.hosts, booted, strict=True):
         table.add_row(
             host.name,
             str(host.address),
             ", ".join(host.roles),
+            host.system.name,
             host.flavour.name,
             host.login,
             _state(boot.state),
@@ -43,7 +44,7 @@ def booted_table(lab: Lab, booted: Sequence[BootedHost]) -> Table:
 
 def status_table(labs: Sequence[Lab]) -> Table:
     """The hosts of several labs as they are now."""
-    table = _table("Lab", "Host", "Address", "Roles", "Flavour", "User", "State", "Memory", "Disk")
+    table = _table("Lab", "Host", "Address", "Roles", "System", "Flavour", "User", "State", "Memory", "Disk")
     for lab in labs:
         for host in lab.status():
             table.add_row(
@@ -51,6 +52,7 @@ def status_table(labs: Sequence[Lab]) -> Table:
                 host.name,
                 host.address,
                 ", ".join(host.roles),
+                host.system,
                 host.flavour,
                 host.user,
                 _state(host.state),

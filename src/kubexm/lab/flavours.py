@@ -1,6 +1,6 @@
 """The kinds of host a lab can have. Must not know how an image is built or a host is started.
 
-A flavour is what it changes in the one Debian 12 image that all hosts share: a script that is run in it, and files.
+A flavour is what it changes in the image of a host's system: a script that is run in it, and files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class GuestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavour:
-    """What makes one kind of host differ from plain Debian 12."""
+    """What makes one kind of host differ from a plain one."""
 
     name: str
     summary: str
@@ -35,7 +35,7 @@ class Flavour:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a host of this flavour is the shared image as it is."""
+        """Whether a host of this flavour is its system's image as it is."""
         return not self.script and not self.files
 
     @property
@@ -93,16 +93,16 @@ ln -s ../occupied-port.service /etc/systemd/system/multi-user.target.wants/
 """
 
 _FLAVOURS = (
-    Flavour(name="debian12", summary="Debian 12 with everything a Kubernetes node asks for"),
+    Flavour(name="plain", summary="everything a Kubernetes node asks for"),
     Flavour(
         name="nopython",
-        summary="Debian 12 with no Python at all",
+        summary="no Python at all",
         script=_PURGE.format(packages="$(installed python)"),
         has_python=False,
     ),
     Flavour(
         name="airgapped",
-        summary=f"Debian 12 without {', '.join(_AIRGAPPED)}",
+        summary=f"no {', '.join(_AIRGAPPED)}",
         script=_PURGE.format(packages=" ".join(_AIRGAPPED)),
     ),
     Flavour(
@@ -124,7 +124,7 @@ _FLAVOURS = (
 )
 
 FLAVOURS: Mapping[str, Flavour] = {flavour.name: flavour for flavour in _FLAVOURS}
-DEFAULT = "debian12"
+DEFAULT = "plain"
 
 
 def flavour(name: str) -> Flavour:

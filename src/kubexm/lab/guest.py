@@ -10,9 +10,7 @@ from pathlib import Path
 
 from kubexm.lab.flavours import GuestFile
 
-__all__ = ["IMAGE_FILES", "OPS_UID", "PACKAGES", "PREPARE", "SUITE", "host_files", "write_files"]
-
-SUITE = "bookworm"  # newer releases' systemd does not boot on cgroup v1
+__all__ = ["IMAGE_FILES", "OPS_UID", "PACKAGES", "PREPARE", "host_files", "write_files"]
 
 PACKAGES = (
     "ca-certificates",

@@ -14,6 +14,7 @@ from kubexm.lab.flavours import FLAVOURS, Flavour
 from kubexm.lab.machine import Machine
 from kubexm.lab.network import LabNetwork
 from kubexm.lab.state import HostRecord, LabRecord
+from kubexm.lab.systems import SYSTEMS, System
 
 __all__ = ["HostState", "HostStatus", "LabHost", "answers_ssh", "hosts_of"]
 
@@ -28,6 +29,7 @@ class LabHost:
     number: int
     address: IPv4Address
     roles: tuple[str, ...]
+    system: System
     flavour: Flavour
     machine_id: str
     is_cut: bool
@@ -46,6 +48,7 @@ class LabHost:
             name=self.name,
             address=str(self.address),
             roles=self.roles,
+            system=self.system.name,
             flavour=self.flavour.name,
             user=self.login,
             state=self._state(),
@@ -70,6 +73,7 @@ class HostStatus:
     name: str
     address: str
     roles: tuple[str, ...]
+    system: str
     flavour: str
     user: str
     state: HostState
@@ -113,6 +117,7 @@ def _host(record: LabRecord, host: HostRecord, folder: Path, group: Subtree, net
         number=host.number,
         address=network.address(host.number).ip,
         roles=(*(("etcd", "control plane") if plane else ()), *(("worker",) if worker else ())),
+        system=SYSTEMS[host.system],
         flavour=FLAVOURS[host.flavour],
         machine_id=host.machine_id,
         is_cut=host.cut,

@@ -1,4 +1,4 @@
-"""The disk images hosts start from: one Debian, and a thin layer over it for each other flavour. Must not know hosts.
+"""The disk images hosts start from: one for each system, thin layers over it for flavours. Must not know hosts.
 
 An image is built in a directory of its own and renamed when it is whole, so one that is there is complete. A build
 runs with mounts and processes of its own that end with it, so one that was killed leaves only a directory, which the
@@ -20,10 +20,11 @@ from kubexm.errors import LabError
 from kubexm.lab.commands import Progress, contained, quiet, run, stream
 from kubexm.lab.disk import overlay_path
 from kubexm.lab.flavours import Flavour, GuestFile
-from kubexm.lab.guest import IMAGE_FILES, PACKAGES, PREPARE, SUITE, write_files
+from kubexm.lab.guest import IMAGE_FILES, PACKAGES, PREPARE, write_files
 from kubexm.lab.locks import locked, try_locked
 from kubexm.lab.mirror import Mirror, machine_mirror, proxies
 from kubexm.lab.places import private_directory
+from kubexm.lab.systems import System
 
 __all__ = ["ImageStore"]
 
@@ -52,9 +53,9 @@ class ImageStore:
         self._progress = progress
         self._detail = detail
 
-    def layers(self, flavour: Flavour) -> tuple[Path, ...]:
-        """The directories a host of this flavour is made of, topmost first."""
-        base = self._base()
+    def layers(self, system: System, flavour: Flavour) -> tuple[Path, ...]:
+        """The directories a host of this system and flavour is made of, topmost first."""
+        base = self._base(system)
         return (base,) if flavour.is_plain else (self._layer(flavour, base), base)
 
     def sweep(self) -> None:
@@ -64,22 +65,22 @@ class ImageStore:
                 if held:
                     shutil.rmtree(left)
 
-    def _base(self) -> Path:
+    def _base(self, system: System) -> Path:
         architecture = _architecture()
-        key = _digest(architecture, SUITE, *PACKAGES, PREPARE, *_contents(IMAGE_FILES))
-        with self._building(f"debian12-{key}") as (final, work):
+        key = _digest(architecture, system.suite, *PACKAGES, PREPARE, *_contents(IMAGE_FILES))
+        with self._building(f"{system.name}-{key}") as (final, work):
             if work is not None:
-                self._debootstrap(work, architecture, final)
+                self._debootstrap(system, work, architecture, final)
         return final / "tree"
 
-    def _debootstrap(self, work: Path, architecture: str, final: Path) -> None:
-        mirror = Mirror(url=self._mirror) if self._mirror else machine_mirror(SUITE)
+    def _debootstrap(self, system: System, work: Path, architecture: str, final: Path) -> None:
+        mirror = Mirror(url=self._mirror) if self._mirror else machine_mirror(system.suite)
         downloads = private_directory(self._folder / "packages")
         tree = work / "tree"
         # A build that is cut short is thrown away, so its packages need not be durable one by one.
         write_files(tree, {_UNSAFE_IO: GuestFile(content="force-unsafe-io\n")})
         log = final.with_suffix(".log")
-        self._progress("Building the hosts' Debian 12 image; this happens once")
+        self._progress(f"Building the hosts' {system.title} image; this happens once")
         command = [
             "debootstrap",
             "--variant=minbase",
@@ -88,7 +89,7 @@ class ImageStore:
             f"--include={','.join(PACKAGES)}",
             f"--cache-dir={downloads}",
             *([f"--keyring={mirror.keyring}"] if mirror and mirror.keyring else []),
-            SUITE,
+            system.suite,
             str(tree),
             *([mirror.url] if mirror else []),  # with none debootstrap uses its own
         ]
@@ -98,7 +99,7 @@ class ImageStore:
         except LabError as error:
             where = mirror.url if mirror else "debootstrap's default mirror"
             raise LabError(
-                f"Debian 12 could not be installed from {where}: {error.message}",
+                f"{system.title} could not be installed from {where}: {error.message}",
                 hint=f"All of its output is in {log}. Another mirror: `kubexm lab up --mirror URL`.",
             ) from error
         (tree / _UNSAFE_IO.lstrip("/")).unlink()
@@ -145,7 +146,7 @@ class ImageStore:
             work = Path(tempfile.mkdtemp(prefix=f"tmp-{key}.", dir=self._folder))
             try:
                 yield final, work
-                (work / "image.json").write_text(json.dumps({"key": key, "suite": SUITE}) + "\n", encoding="utf-8")
+                (work / "image.json").write_text(json.dumps({"key": key}) + "\n", encoding="utf-8")
                 # The rename must not become durable before what it makes visible.
                 run("sync", "--file-system", work, timeout=600)
                 work.rename(final)

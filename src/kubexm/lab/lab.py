@@ -30,6 +30,7 @@ from kubexm.lab.places import cache_directory, labs_directory
 from kubexm.lab.shape import Wanted, first_record, grown_record
 from kubexm.lab.sources import BundleSource, built_bundle
 from kubexm.lab.state import LabRecord, check_name, read_record, write_atomically, write_record
+from kubexm.lab.systems import SYSTEMS
 
 __all__ = ["BootedHost", "Lab", "lab_names"]
 
@@ -135,6 +136,8 @@ class Lab:
         *,
         hosts: int | None = None,
         topology: str | None = None,
+        system: str | None = None,
+        systems: Mapping[str, str] | None = None,
         flavours: Mapping[str, str] | None = None,
         disk: int | None = None,
         save: Path | None = None,
@@ -142,9 +145,17 @@ class Lab:
     ) -> tuple[BootedHost, ...]:
         """Bring the lab up: make what is missing, power on what is off, and write the cluster file.
 
-        The cluster file names `bundle` as its source, or else the bundle that was built last on this machine.
+        Hosts run `system`, except those that `systems` names. The cluster file names `bundle` as its source, or else
+        the bundle that was built last on this machine.
         """
-        wanted = Wanted(hosts=hosts, topology=topology, flavours=flavours or {}, disk=disk)
+        wanted = Wanted(
+            hosts=hosts,
+            topology=topology,
+            system=system,
+            systems=systems or {},
+            flavours=flavours or {},
+            disk=disk,
+        )
         with self._held(make=True):
             record = self._reserve(wanted, save)
             self.access.make(f"kubexm lab {self.name}")
@@ -253,8 +264,8 @@ class Lab:
 
     def _boot(self, record: LabRecord, hosts: Sequence[LabHost]) -> tuple[BootedHost, ...]:
         """Bring these hosts up, all at once."""
-        new = {host.flavour.name for host in hosts if host.disk.layers is None}
-        images = {name: self._images.layers(FLAVOURS[name]) for name in sorted(new)}
+        new = {(host.system.name, host.flavour.name) for host in hosts if host.disk.layers is None}
+        images = {kind: self._images.layers(SYSTEMS[kind[0]], FLAVOURS[kind[1]]) for kind in sorted(new)}
         password = self._password(images)
         _network(record).make_bridge()
 
@@ -265,7 +276,7 @@ class Lab:
                 if (layers := host.disk.layers) is not None:
                     host.disk.mount(layers)
                 else:
-                    image = images[host.flavour.name]
+                    image = images[host.system.name, host.flavour.name]
                     provision.prepare(host, size=record.disk, layers=image, access=self.access, password=password)
                 host.machine.start()
             if host.is_cut:
@@ -280,7 +291,7 @@ class Lab:
         with ThreadPoolExecutor(len(hosts)) as pool:
             return tuple(pool.map(bring_up, hosts))
 
-    def _password(self, images: Mapping[str, tuple[Path, ...]]) -> str:
+    def _password(self, images: Mapping[tuple[str, str], tuple[Path, ...]]) -> str:
         """What stands in the shadow file of new hosts; the tool that makes it is in every image."""
         trees = [layers[-1] for layers in images.values()]
         return provision.password_hash(trees[0], self.access.sudo_password()) if trees else ""

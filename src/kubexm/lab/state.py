@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kubexm.errors import LabError, UsageError
+from kubexm.lab.systems import DEFAULT_SYSTEM
 
 __all__ = [
     "HostRecord",
@@ -29,6 +30,7 @@ __all__ = [
 _FORMAT = 1
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 _FILE = "lab.json"
+_RENAMED = {"debian12": "plain"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class HostRecord:
     number: int
     flavour: str
     machine_id: str
+    system: str = DEFAULT_SYSTEM
     cut: bool = False
 
 
@@ -114,5 +117,10 @@ def unfinished_name(file: Path) -> Path:
 def _decode(data: dict[str, Any]) -> LabRecord:
     known = {key: value for key, value in data.items() if key != "format"}
     known["subnet"] = IPv4Network(data["subnet"])
-    known["hosts"] = tuple(HostRecord(**host) for host in data["hosts"])
+    known["hosts"] = tuple(_decode_host(host) for host in data["hosts"])
     return LabRecord(**known)
+
+
+def _decode_host(data: dict[str, Any]) -> HostRecord:
+    # Before hosts had a system, the plain flavour was called by the only one there was.
+    return HostRecord(**data | {"flavour": _RENAMED.get(data["flavour"], data["flavour"])})

@@ -37,6 +37,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["up", "--hosts", "3", "--topology", "3+2"], "The topology '3+2' has 5 hosts, but --hosts says 3."),
         (["up", "--name", "My Lab"], "'My Lab' cannot be the name of a lab."),
         (["up", "--name", "../x"], "'../x' cannot be the name of a lab."),
+        (["up", "--system", "debian14"], "Lab hosts cannot run 'debian14'."),
+        (["up", "--system", "n9=debian13"], "--system names 'n9', which is not a host of this lab."),
+        (
+            ["up", "--system", "debian11", "--system", "debian13"],
+            "--system says debian11 and debian13 for all hosts.",
+        ),
         (["up", "--flavour", "n1"], "--flavour 'n1' names no flavour."),
         (["up", "--flavour", "n1=windows"], "There is no host flavour 'windows'."),
         (["up", "--flavour", "n9=nopython"], "--flavour names 'n9', which is not a host of this lab."),

@@ -10,8 +10,10 @@ import pytest
 from kubexm.cli.display.summary import causes, result_data, summary_lines
 from kubexm.errors import StepError
 from kubexm.plan import Budget, FailurePolicy, Retry
+from kubexm.runner.facts.model import Os
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Step
+from tests.unit.components.preflight.fleet import Fleet
 from tests.unit.engine.world import Wait, World, execute, graph, node
 from tests.unit.plan.render.samples import result as sample
 
@@ -201,3 +203,13 @@ def test_colours_only_where_they_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in text(summary_lines(sample()))
     assert [cause.node for cause in causes(sample())] == ["workers.join.join"]
+
+
+async def test_preflight_says_which_systems_are_tested_expected_to_work_and_refused(tmp_path: Path) -> None:
+    fleet = Fleet()
+    fleet.change("w1", os=Os(id="rocky", version="9.4", name="Rocky Linux 9.4", family="rhel"))
+    shown = text(summary_lines((await fleet.preflight(tmp_path / "two")).result))
+    assert "  operating systems: cp[1:3], w2 tested; w1 not tested\n" in shown
+    fleet.change("w2", os=Os(id="debian", version="10", name="Debian GNU/Linux 10 (buster)", family="debian"))
+    shown = text(summary_lines((await fleet.preflight(tmp_path / "three")).result))
+    assert "  operating systems: cp[1:3] tested; w1 not tested; w2 refused\n" in shown

@@ -13,6 +13,7 @@ from kubexm.errors import LabError
 from kubexm.lab.flavours import FLAVOURS
 from kubexm.lab.image import ImageStore
 from kubexm.lab.locks import locked
+from kubexm.lab.systems import SYSTEMS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="builds images, which needs root")
 
@@ -35,14 +36,22 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageStore:
 
 
 def test_an_image_is_built_once(store: ImageStore, tmp_path: Path) -> None:
-    (base,) = store.layers(FLAVOURS["debian12"])
+    (base,) = store.layers(SYSTEMS["debian12"], FLAVOURS["plain"])
     assert (base / "usr/local/lib/kubexm-lab/setup").stat().st_mode & stat.S_IXUSR
     assert not (base / "etc/dpkg/dpkg.cfg.d/unsafe-io").exists()
-    assert store.layers(FLAVOURS["debian12"]) == (base,)
+    assert store.layers(SYSTEMS["debian12"], FLAVOURS["plain"]) == (base,)
     (call,) = (tmp_path / "calls").read_text().splitlines()
     assert "--force-check-gpg" in call
     assert call.endswith("http://mirror.test/debian")
     assert not list((tmp_path / "cache/lab").glob("tmp-*"))
+
+
+def test_each_system_has_an_image_of_its_own(store: ImageStore, tmp_path: Path) -> None:
+    bases = {name: store.layers(system, FLAVOURS["plain"])[-1] for name, system in SYSTEMS.items()}
+    assert len(set(bases.values())) == len(SYSTEMS) == 3
+    assert all(base.parent.name.startswith(f"{name}-") for name, base in bases.items())
+    suites = [line.split()[-3] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert suites == ["bullseye", "bookworm", "trixie"]
 
 
 def test_two_who_want_the_same_image_at_once_build_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +59,7 @@ def test_two_who_want_the_same_image_at_once_build_it_once(tmp_path: Path, monke
     _install(tmp_path, monkeypatch, extra=f"while [ ! -e {tmp_path}/both ]; do sleep 0.01; done")
     with ThreadPoolExecutor(2) as pool:
         stores = [ImageStore(tmp_path / "cache", mirror="http://mirror.test/debian") for _ in range(2)]
-        builds = [pool.submit(store.layers, FLAVOURS["debian12"]) for store in stores]
+        builds = [pool.submit(store.layers, SYSTEMS["debian12"], FLAVOURS["plain"]) for store in stores]
         while not _waits(tmp_path / "cache/lab"):
             assert not any(build.done() for build in builds)
         (tmp_path / "both").touch()
@@ -64,7 +73,7 @@ def test_a_build_that_fails_leaves_nothing_and_says_where_its_output_is(
     _install(tmp_path, monkeypatch, extra="echo 'E: Release signed by unknown key'; mkdir -p $tree/x; exit 1")
     store = ImageStore(tmp_path / "cache", mirror="http://mirror.test/debian")
     with pytest.raises(LabError) as caught:
-        store.layers(FLAVOURS["debian12"])
+        store.layers(SYSTEMS["debian12"], FLAVOURS["plain"])
     assert "http://mirror.test/debian" in caught.value.message
     assert "unknown key" in caught.value.message
     (log,) = (tmp_path / "cache/lab").glob("*.log")
@@ -88,7 +97,7 @@ def test_what_a_killed_build_left_is_removed_but_not_one_that_goes_on(store: Ima
 def test_an_architecture_without_images_is_said(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(LabError, match="no image for riscv64"):
-        store.layers(FLAVOURS["debian12"])
+        store.layers(SYSTEMS["debian12"], FLAVOURS["plain"])
 
 
 def _waits(folder: Path) -> bool:

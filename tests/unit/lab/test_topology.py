@@ -58,9 +58,9 @@ def test_bad_topologies_say_what_is_wrong_and_what_to_do(topology: str | None, h
 def test_a_new_lab_gives_each_host_a_number_a_flavour_and_a_machine_id() -> None:
     record = _record(hosts=3, flavours={"n2": "nopython"})
     assert [(host.name, host.number, host.flavour) for host in record.hosts] == [
-        ("n1", 1, "debian12"),
+        ("n1", 1, "plain"),
         ("n2", 2, "nopython"),
-        ("n3", 3, "debian12"),
+        ("n3", 3, "plain"),
     ]
     assert len({host.machine_id for host in record.hosts}) == 3
     assert all(len(host.machine_id) == 32 for host in record.hosts)
@@ -76,7 +76,7 @@ def test_more_hosts_are_added_as_workers_and_the_old_ones_kept() -> None:
     record = _record(hosts=3)
     grown = grown_record(record, Wanted(hosts=5, flavours={"n5": "defects"}))
     assert grown.hosts[:3] == record.hosts
-    assert [(host.name, host.flavour) for host in grown.hosts[3:]] == [("n4", "debian12"), ("n5", "defects")]
+    assert [(host.name, host.flavour) for host in grown.hosts[3:]] == [("n4", "plain"), ("n5", "defects")]
     assert grown.control_planes == record.control_planes
 
 
@@ -86,9 +86,13 @@ def test_more_hosts_are_added_as_workers_and_the_old_ones_kept() -> None:
         (Wanted(hosts=2), "The lab 'lab' has 3 hosts (1+2); only workers can be added to it."),
         (Wanted(topology="3+2"), "The lab 'lab' has 3 hosts (1+2); only workers can be added to it."),
         (Wanted(disk=2**30), "The disks of the lab 'lab' have 21474836480 bytes each."),
-        (Wanted(flavours={"n1": "nopython"}), "n1 is a debian12 host and stays one."),
+        (Wanted(flavours={"n1": "nopython"}), "n1 is a plain host and stays one."),
         (Wanted(flavours={"n9": "nopython"}), "--flavour names 'n9', which is not a host of this lab."),
         (Wanted(flavours={"n1": "nopythn"}), "There is no host flavour 'nopythn'."),
+        (Wanted(system="debian13"), "n1 runs debian12 and stays on it."),
+        (Wanted(systems={"n2": "debian11"}), "n2 runs debian12 and stays on it."),
+        (Wanted(systems={"n9": "debian11"}), "--system names 'n9', which is not a host of this lab."),
+        (Wanted(hosts=4, systems={"n4": "debian14"}), "Lab hosts cannot run 'debian14'."),
     ],
 )
 def test_what_a_lab_cannot_become(wanted: Wanted, message: str) -> None:
@@ -104,11 +108,47 @@ def test_a_misspelt_flavour_gets_the_nearest_one() -> None:
     assert "Did you mean 'nopython'?" in caught.value.hint
 
 
+def test_hosts_run_one_system_or_each_its_own() -> None:
+    assert _systems(_record(hosts=2)) == ["debian12", "debian12"]
+    assert _systems(_record(hosts=2, system="debian13")) == ["debian13", "debian13"]
+    assert _systems(_record(hosts=3, system="debian13", systems={"n2": "debian11"})) == [
+        "debian13",
+        "debian11",
+        "debian13",
+    ]
+
+
+def test_hosts_that_are_added_run_what_the_others_run_unless_told() -> None:
+    same = _record(hosts=2, system="debian13")
+    assert _systems(grown_record(same, Wanted(hosts=3))) == ["debian13"] * 3
+    assert grown_record(same, Wanted(system="debian13")) == same
+    mixed = grown_record(same, Wanted(hosts=3, systems={"n3": "debian11"}))
+    assert _systems(mixed) == ["debian13", "debian13", "debian11"]
+    assert _systems(grown_record(mixed, Wanted(hosts=4)))[3] == "debian12"
+
+
+def test_a_misspelt_system_gets_the_nearest_one() -> None:
+    with pytest.raises(UsageError) as caught:
+        _record(system="debain13")
+    assert "Did you mean 'debian13'?" in caught.value.hint
+
+
 def test_a_disk_too_small_for_a_host_is_refused() -> None:
     with pytest.raises(UsageError, match="too small"):
         _record(disk=2**20)
 
 
-def _record(*, hosts: int | None = None, flavours: dict[str, str] | None = None, disk: int | None = None) -> LabRecord:
-    wanted = Wanted(hosts=hosts, flavours=flavours or {}, disk=disk)
+def _systems(record: LabRecord) -> list[str]:
+    return [host.system for host in record.hosts]
+
+
+def _record(
+    *,
+    hosts: int | None = None,
+    system: str | None = None,
+    systems: dict[str, str] | None = None,
+    flavours: dict[str, str] | None = None,
+    disk: int | None = None,
+) -> LabRecord:
+    wanted = Wanted(hosts=hosts, system=system, systems=systems or {}, flavours=flavours or {}, disk=disk)
     return first_record("lab", wanted, prefix="kx0001", subnet=IPv4Network("10.210.0.0/24"))

@@ -82,6 +82,7 @@ def summary_lines(
         lines += _predictions(result)
     elif result.changed:
         lines += _changes(result, verbose)
+    lines += _systems(result)
     lines += _warnings(result)
     lines += _lost(result)
     for cause in causes(result):
@@ -185,6 +186,21 @@ def _changes(result: GraphExecutionResult, verbose: int) -> list[str]:
 
 def _changed_hosts(node: NodeResult) -> list[str]:
     return [each.host for each in node.hosts.values() if each.state is State.SUCCEEDED and not each.waited]
+
+
+def _systems(result: GraphExecutionResult) -> list[str]:
+    """Which hosts run a tested system, one that is expected to work, or one that is refused: for preflight."""
+    node = result.nodes.get("preflight.system.os")
+    if result.name != "preflight" or node is None:
+        return []
+    groups: dict[str, list[str]] = {}
+    for each in node.hosts.values():
+        if each.state is State.FAILED:
+            groups.setdefault("refused", []).append(each.host)
+        elif each.state.good:
+            groups.setdefault("not tested" if each.warnings else "tested", []).append(each.host)
+    found = [f"{short_hosts(groups[word])} {word}" for word in ("tested", "not tested", "refused") if word in groups]
+    return [f"  operating systems: {'; '.join(found)}"] if found else []
 
 
 def _warnings(result: GraphExecutionResult) -> list[str]:

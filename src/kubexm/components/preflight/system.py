@@ -13,6 +13,8 @@ from kubexm.runtime import StepContext
 
 __all__ = ["ArchMatches", "CgroupUsable", "InitIsSystemd", "KernelSupported", "ModulesAvailable", "OsSupported"]
 
+_TESTED_OS = {"debian": ("11", "12", "13")}
+"""What kubexm itself is tested on: `make test-cluster-full` makes clusters on each. docs/systems.md says the same."""
 _OLDEST_OS = {
     "debian": (11,), "ubuntu": (20, 4), "rhel": (8,), "centos": (8,), "rocky": (8,), "almalinux": (8,), "ol": (8,),
     "fedora": (38,), "amzn": (2023,), "openeuler": (22, 3), "anolis": (8,), "sles": (15,), "opensuse-leap": (15,),
@@ -26,24 +28,32 @@ _LEAVE_OUT = "if you know better, leave the check out with spec.preflight.skip"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OsSupported(HostCheck):
-    """The distribution is one kubexm knows, and not too old."""
+    """The distribution is tested, or is expected to work; what is known not to work is refused."""
 
     def look(self, ctx: StepContext) -> Iterable[Finding]:
-        """Compares with the oldest version that is supported."""
+        """Nothing for a tested one, a warning for one that is expected to work, an error for one that is too old."""
         os = ctx.facts.os
+        if os.version.partition(".")[0] in _TESTED_OS.get(os.id, ()):
+            return
         oldest = _OLDEST_OS.get(os.id)
+        tested = "; ".join(f"{name.title()} {', '.join(versions)}" for name, versions in _TESTED_OS.items())
         if oldest is None:
             packages = "" if ctx.facts.package_manager else ", and has no package manager kubexm knows"
+            needs = "; conntrack, iptables, socat and ipset must be installed already" if packages else ""
             yield Finding(
-                f"{os.name} is not a distribution kubexm is tested on{packages}",
-                f"tested: {few(_OLDEST_OS, most=20)}; conntrack, iptables, socat and ipset must be installed already"
-                if packages
-                else f"tested: {few(_OLDEST_OS, most=20)}",
+                f"{os.name} is not a distribution kubexm knows{packages}; it was not tested there",
+                f"tested: {tested}; expected to work: {few(_OLDEST_OS, most=20)}{needs}",
                 warning=True,
             )
         elif os.version and _numbers(os.version) < oldest:
             needed = ".".join(f"{number:02d}" if index else str(number) for index, number in enumerate(oldest))
-            yield Finding(f"{os.name} is too old", f"upgrade to {os.id} {needed} or newer; {_LEAVE_OUT}")
+            yield Finding(f"{os.name} is refused: it is too old", f"upgrade to {os.id} {needed} or newer; {_LEAVE_OUT}")
+        else:
+            yield Finding(
+                f"{os.name} is expected to work, but kubexm was not tested on it",
+                f"try it on a spare host first; tested: {tested}",
+                warning=True,
+            )
 
     def describe(self) -> str:
         """The state."""

@@ -58,7 +58,7 @@ ERRORS: dict[str, tuple[str, dict[str, object], str, str]] = {
     "old system": (
         "os",
         {"os": Os(id="ubuntu", version="18.04", name="Ubuntu 18.04 LTS", family="debian")},
-        "Ubuntu 18.04 LTS is too old",
+        "Ubuntu 18.04 LTS is refused: it is too old",
         "ubuntu 20.04 or newer",
     ),
     "old kernel": ("kernel", {"kernel": Kernel(release="4.9.0-13")}, "kernel 4.9.0-13 is too old", "4.19"),
@@ -135,7 +135,17 @@ WARNINGS: dict[str, tuple[str, dict[str, object], str]] = {
     "unknown system": (
         "os",
         {"os": Os(id="gentoo", version="", name="Gentoo", family="unknown"), "package_manager": ""},
-        "Gentoo is not a distribution kubexm is tested on, and has no package manager",
+        "Gentoo is not a distribution kubexm knows, and has no package manager kubexm knows; it was not tested there",
+    ),
+    "untested system": (
+        "os",
+        {"os": Os(id="rocky", version="9.4", name="Rocky Linux 9.4 (Blue Onyx)", family="rhel")},
+        "Rocky Linux 9.4 (Blue Onyx) is expected to work, but kubexm was not tested on it",
+    ),
+    "newer system": (
+        "os",
+        {"os": Os(id="debian", version="14", name="Debian GNU/Linux 14 (forky)", family="debian")},
+        "Debian GNU/Linux 14 (forky) is expected to work, but kubexm was not tested on it",
     ),
     "reboot": ("kernel", {"reboot_required": True}, "a reboot is pending"),
     "cgroup v1": ("cgroup", {"cgroup": 1}, "it uses cgroup v1, which Kubernetes 1.35 and later refuse"),
