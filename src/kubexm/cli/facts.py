@@ -18,6 +18,11 @@ __all__ = ["app"]
 app = typer.Typer()
 
 _HEAD = ("host", "system", "kernel", "arch", "cpu", "memory", "disk free", "address", "cgroup", "cluster")
+_PROGRAMS = (
+    *("kubelet", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
+    *("etcd", "containerd", "runc", "cni-plugins", "haproxy"),
+)
+_VERSIONS = ("host", *_PROGRAMS)
 
 
 @app.command()
@@ -26,6 +31,9 @@ def facts(
     file: File = None,
     limit: Limit = None,
     roles: Roles = None,
+    versions: Annotated[
+        bool, typer.Option("--versions", help="Show which version of each program the hosts run instead.")
+    ] = False,
     output: Annotated[
         Shown, typer.Option("--output", "-o", help="table for the main ones; json or yaml for all.")
     ] = Shown.TABLE,
@@ -38,7 +46,8 @@ def facts(
     report = carry_out(service.facts(cluster_file(file), limit=host_names(limit), roles=several(roles)))
     if output is Shown.TABLE:
         if report.facts:
-            show_table(_HEAD, [_row(name, each) for name, each in report.facts.items()])
+            head, row = (_VERSIONS, _version_row) if versions else (_HEAD, _row)
+            show_table(head, [row(name, each) for name, each in report.facts.items()])
     else:
         show_data({name: each.to_dict() for name, each in report.facts.items()}, output)
     for error in report.unreached.values():
@@ -62,6 +71,16 @@ def _row(name: str, facts: Facts) -> list[str]:
         f"v{facts.cgroup}",
         facts.marker.name if facts.marker is not None else "-",
     ]
+
+
+def _version_row(name: str, facts: Facts) -> list[str]:
+    """What runs; of programs that run only now and then, what would be started; `a → b` where these differ."""
+    row = [name]
+    for program in _PROGRAMS:
+        running, active = facts.programs.version(program), facts.programs.active_version(program)
+        differ = running and active and running != active
+        row.append(f"{running} → {active}" if differ else running or active or "-")
+    return row
 
 
 def _size(size: float) -> str:

@@ -12,6 +12,7 @@ from kubexm.errors import CommandError
 from kubexm.runner.facts.kernel import module_pattern, option_pattern
 from kubexm.runner.facts.model import Facts
 from kubexm.runner.facts.parse import parse_facts
+from kubexm.runner.facts.programs import PROGRAMS
 from kubexm.runner.facts.sections import Sections
 
 __all__ = ["fact_script", "gather_facts"]
@@ -25,6 +26,7 @@ def fact_script(marker: str, state: PurePosixPath) -> str:
     settings = {
         "kx_marker": marker,
         "kx_state": str(state),
+        "kx_programs": str(PROGRAMS),
         "kx_modules": module_pattern(),
         "kx_options": option_pattern(),
         "LC_ALL": "C",

@@ -222,6 +222,47 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program of a cluster in one version."""
+
+    name: str
+    """kubelet, kube-apiserver, etcd, containerd, runc, …"""
+    version: str
+    """Such as v1.34.4; empty where the host cannot tell."""
+    source: str = ""
+    """How it is known: process, container, manifest, link; empty: the program was asked."""
+    path: str = ""
+    """Its file, or its image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """Versions of the cluster's programs on the host."""
+
+    running: tuple[Program, ...] = ()
+    """What runs now."""
+    active: tuple[Program, ...] = ()
+    """What would be started next: links of staged programs, images in manifests of static pods."""
+    previous: tuple[str, ...] = ()
+    """`NAME VERSION` that was active before."""
+    staged: tuple[str, ...] = ()
+    """`NAME VERSION` of everything that is staged."""
+
+    def version(self, name: str) -> str:
+        """The version of a program that runs; the oldest, if several do; empty if none does or it cannot be told."""
+        found = [one.version for one in self.running if one.name == name and one.version]
+        return min(found, key=_numbers, default="")
+
+    def active_version(self, name: str) -> str:
+        """The version that would be started next; empty if that is not known."""
+        return next((one.version for one in self.active if one.name == name), "")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.removeprefix("v").split("-")[0].split(".") if part.isdigit())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMarker:
     """Which cluster the host belongs to, as kubexm wrote it there."""
 
@@ -278,6 +319,7 @@ class Facts:
     ports: tuple[Port, ...] = ()
     units: tuple[Unit, ...] = ()
     presence: Presence = field(default_factory=Presence)
+    programs: Programs = field(default_factory=Programs)
     reboot_required: bool = False
     uid: int = 0
     sudo_user: str = ""

@@ -24,6 +24,7 @@ from kubexm.runner.facts.model import (
     Unit,
 )
 from kubexm.runner.facts.network import parse_network, parse_ports
+from kubexm.runner.facts.programs import parse_programs
 from kubexm.runner.facts.sections import Sections, key_values
 
 __all__ = ["normal_arch", "parse_facts", "parse_lease", "parse_marker", "parse_swaps", "parse_units"]
@@ -88,6 +89,7 @@ def parse_facts(output: str, marker: str, *, sent: float = 0.0, received: float 
             paths=tuple(found.lines("leftovers")),
             stamps=tuple(found.lines("stamps")),
         ),
+        programs=parse_programs(found),
         reboot_required="reboot-required" in found.lines("flags"),
         uid=int(user[0]) if user[0].isdigit() else 0,
         sudo_user=user[1] if len(user) > 1 else "",

@@ -1,7 +1,7 @@
 # Prints all facts about a host, in sections that start with a marker line. Needs sh, coreutils and util-linux only;
 # anything else is used if it is there. Changes nothing. Interpreting is done by whoever reads this, not here.
 # The caller sets kx_marker, a word no output contains; kx_state, kubexm's own directory on the host; kx_modules and
-# kx_options, patterns for the kernel modules and options that matter.
+# kx_programs, where programs are staged; kx_options, patterns for the kernel modules and options that matter.
 # Few processes are started, since most of the time this takes is spent in starting them.
 exec 2>/dev/null
 s() { printf '\n%s %s\n' "$kx_marker" "$1"; }
@@ -91,6 +91,7 @@ if [ -d /run/systemd/system ]; then
   kx_units=
   for u in containerd docker crio cri-docker podman kubelet etcd kube-apiserver kube-controller-manager kube-scheduler \
     kube-proxy k3s k3s-agent rke2-server rke2-agent k0scontroller k0sworker snap.microk8s.daemon-kubelite haproxy \
+    kubexm-haproxy \
     keepalived chrony chronyd systemd-timesyncd ntp ntpd ntpsec openntpd firewalld ufw nftables iptables \
     NetworkManager systemd-networkd systemd-resolved multipathd; do
     for d in /etc /run /usr/local/lib /usr/lib /lib; do
@@ -100,8 +101,45 @@ if [ -d /run/systemd/system ]; then
     done
   done
   if [ -n "$kx_units" ]; then
-    timeout 10 systemctl show -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState -p FragmentPath $kx_units
+    kx_shown=$(timeout 10 systemctl show -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState -p FragmentPath \
+      -p MainPID $kx_units)
+    printf '%s\n' "$kx_shown"
   fi
+fi
+if [ -e "$kx_state/cluster.json" ]; then
+  # Programs that are staged by version tell it by their path; others are asked, as they run, not as they are on disk now.
+  s programs
+  kx_main() {
+    case $kx_id in kubelet.*|containerd.*|etcd.*|kube-*|kubexm-haproxy.*) ;; *) return ;; esac
+    kx_exe=$(readlink "/proc/$kx_pid/exe") || return
+    kx_said=
+    case $kx_id:$kx_exe in
+      *:"$kx_programs"/*) ;;
+      kubexm-haproxy.*) kx_said=$(timeout 5 chroot "/proc/$kx_pid/root" /usr/local/sbin/haproxy -v | head -n 1) ;;
+      *) kx_said=$(timeout 5 "/proc/$kx_pid/exe" --version | head -n 1) ;;
+    esac
+    printf '%s\t%s\t%s\n' "${kx_id%.service}" "$kx_exe" "$kx_said"
+  }
+  kx_id= kx_pid=
+  while IFS='=' read -r k v; do
+    case $k in
+      Id) kx_id=$v ;;
+      MainPID) kx_pid=$v ;;
+      '') if [ -n "$kx_id" ] && [ "${kx_pid:-0}" != 0 ]; then kx_main; fi; kx_id= kx_pid= ;;
+    esac
+  done <<EOT
+${kx_shown-}
+
+EOT
+  s containers
+  grep -oE '"io\.kubernetes\.cri\.(container-name|image-name|sandbox-namespace)": *"[^"]*"' \
+    /run/containerd/io.containerd.runtime.v2.task/k8s.io/*/config.json /dev/null
+  s manifests; grep -E '^ *(- )?image:' /etc/kubernetes/manifests/*.yaml /dev/null
+  s staged
+  for p in "$kx_programs"/*/*; do
+    if [ -L "$p" ]; then printf '%s\t%s\n' "$p" "$(readlink "$p")"; elif [ -d "$p" ]; then printf '%s\t\n' "$p"; fi
+  done
+  if ! [ -L "$kx_programs/runc/current" ] && have runc; then s asked; printf 'runc\t'; timeout 5 runc --version | head -n 1; fi
 fi
 s sockets
 for p in /run/containerd/containerd.sock /run/docker.sock /run/crio/crio.sock /run/cri-dockerd.sock \
