@@ -1,4 +1,5 @@
-"""Writes the generated pages: docs/cluster-yaml.md from the model, docs/commands.md from the command line itself.
+"""Writes what is generated: docs/cluster-yaml.md from the model, docs/commands.md from the command line, examples/ from
+the files that `kubexm config init` prints.
 
 Usage: python tools/reference.py [--check]
 """
@@ -12,9 +13,11 @@ from typing import Any
 
 from kubexm.apis.v1alpha1 import json_schema
 from kubexm.apis.v1alpha1.base import EDIT_KEY, OUTSIDE_KEY, TYPE_KEY
+from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES
 from kubexm.cli.main import VERBS, root_command
+from kubexm.config.starters import TOPOLOGIES, starter
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
 
 INTRODUCTION = """\
 # cluster.yaml
@@ -43,7 +46,7 @@ Everything else has a default. A section, list or mapping with nothing under it 
 | size | `1700Mi`, `8Gi`; also `Ki`, `Ti`, `k`, `M`, `G`, `T` |
 | count or percentage | `2` or `10%`; a share is rounded down, but to no less than one, unless that is all |
 | CIDR | `10.244.0.0/16`; for dual stack `10.244.0.0/16,fd00:244::/56` |
-| version | `v1.34.4`; the `v` may be left out |
+| version | `{version}`; the `v` may be left out |
 | secret | `env:NAME` (from your environment), `file:path`, `prompt` (asked for at the terminal), or the secret itself |
 | name or range | `node1`, `cp[1:3]` (cp1, cp2, cp3), `w[01:20]` (zeros in front are kept) |
 | address or range | `10.0.0.11`, `10.0.0.[11:13]`, `host.example.com`; as many as the name has |
@@ -54,7 +57,8 @@ Everything else has a default. A section, list or mapping with nothing under it 
 | path | `~` is your home; relative paths start at the directory of cluster.yaml |
 
 A secret that stands in the file itself is never shown by kubexm, but everyone who can read the file can read it:
-`config validate` warns if others on the machine can.
+`config validate` warns if others on the machine can. It also warns about a Kubernetes version that upstream no longer
+supports.
 
 ## What an edit does once the cluster exists
 
@@ -80,29 +84,33 @@ common: choosing hosts and steps, output formats, exit codes, stopping, shell co
 
 def main(arguments: list[str]) -> int:
     """Writes the pages, or with --check reports those that are out of date."""
-    pages = {"cluster-yaml.md": render(json_schema()), "commands.md": render_commands(root_command())}
+    pages = {
+        "docs/cluster-yaml.md": render(json_schema()),
+        "docs/commands.md": render_commands(root_command()),
+        **{f"examples/{topology}.yaml": starter(topology) for topology in TOPOLOGIES},
+    }
     if arguments == ["--check"]:
         stale = [name for name, text in pages.items() if _written(name) != text]
         for name in stale:
-            print(f"docs/{name} is out of date: run `python tools/reference.py`", file=sys.stderr)
+            print(f"{name} is out of date: run `python tools/reference.py`", file=sys.stderr)
         return 1 if stale else 0
     if arguments:
         print(__doc__, file=sys.stderr)
         return 2
     for name, text in pages.items():
-        (DOCS / name).write_text(text, encoding="utf-8")
+        (ROOT / name).write_text(text, encoding="utf-8")
     return 0
 
 
 def _written(name: str) -> str:
-    page = DOCS / name
+    page = ROOT / name
     return page.read_text(encoding="utf-8") if page.exists() else ""
 
 
 def render(schema: dict[str, Any]) -> str:
     """The whole page."""
     definitions: dict[str, dict[str, Any]] = schema["$defs"]
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION.replace("{version}", str(DEFAULT_KUBERNETES))]
     for definition in (schema, *definitions.values()):
         for field in definition["properties"].values():
             name, _ = _reference(field)

@@ -25,7 +25,7 @@ from kubexm.assets.sums import PinnedSums
 from kubexm.assets.transfer import Progress, Retry, open_client, shown_url
 from kubexm.errors import AssetError
 
-__all__ = ["SourceOptions", "SourceSpec", "covers", "open_sources", "provide_bundle"]
+__all__ = ["SourceOptions", "SourceSpec", "covers", "open_sources", "provide_bundle", "provided_place"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +115,9 @@ async def provide_bundle(
             if bundle.manifest.arch == arch and kubernetes in bundle.manifest.kubernetes:
                 break  # it has a part of it, and comes first
     base = cache or default_cache()
-    named = [kubernetes, arch, sorted(features), dict(options.versions), [_identity(spec) for spec in specs]]
-    named += [] if images else ["files only"]
-    place = base / "bundles" / f"{kubernetes}-{arch}-{hashlib.sha256(canonical_json(named)).hexdigest()[:12]}"
+    place = provided_place(
+        specs, kubernetes=kubernetes, arch=arch, features=features, options=options, images=images, cache=base
+    )
     async with locked(place.with_name(f".{place.name}.provide")):
         if not place.is_dir():
             request = BundleRequest(
@@ -127,6 +127,22 @@ async def provide_bundle(
             async with open_sources(specs, files, options) as sources:
                 await create_bundle(request, sources, files, say=say)
     return place
+
+
+def provided_place(
+    specs: Sequence[SourceSpec],
+    *,
+    kubernetes: str,
+    arch: str,
+    features: Sequence[str],
+    options: SourceOptions,
+    images: bool = True,
+    cache: Path,
+) -> Path:
+    """Where `provide_bundle` keeps what it puts together from these sources, whether it is there yet or not."""
+    named = [kubernetes, arch, sorted(features), dict(options.versions), [_identity(spec) for spec in specs]]
+    named += [] if images else ["files only"]
+    return cache / "bundles" / f"{kubernetes}-{arch}-{hashlib.sha256(canonical_json(named)).hexdigest()[:12]}"
 
 
 def _identity(spec: SourceSpec) -> str:

@@ -6,6 +6,7 @@ Everything heavy is imported inside the commands, so that `kubexm --help` stays 
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,9 +17,11 @@ from kubexm.cli.output import Shown, show_data
 from kubexm.cli.report import show_problems
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from kubexm.config import Loaded, Problem
 
-__all__ = ["app"]
+__all__ = ["app", "today"]
 
 app = typer.Typer(help="Write, check and describe cluster.yaml.", no_args_is_help=True)
 
@@ -118,11 +121,18 @@ def upload(ctx: typer.Context, file: File = None) -> None:
 
 
 def _load(file: str) -> Loaded:
+    from kubexm.apis.v1alpha1.rules.support import supported_on
     from kubexm.config import load, loads
 
+    more = [supported_on(today())]
     if file != "-":
-        return load(file)
-    return loads(sys.stdin.buffer.read().decode("utf-8-sig", errors="replace"), name="<stdin>")
+        return load(file, more=more)
+    return loads(sys.stdin.buffer.read().decode("utf-8-sig", errors="replace"), name="<stdin>", more=more)
+
+
+def today() -> date:
+    """The day on which a file is checked."""
+    return datetime.now(UTC).date()
 
 
 def _summary(loaded: Loaded) -> str:

@@ -1,4 +1,4 @@
-"""`kubexm lab bundle`: a bundle with a real Kubernetes, built on this machine. Reads options, shows progress, no more.
+"""`kubexm lab bundle`: a bundle with a real Kubernetes, built here or downloaded. Reads options, shows progress.
 
 Everything heavy is imported inside the command, so that `kubexm --help` stays fast.
 """
@@ -9,17 +9,27 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kubexm.cli.bundle_options import run
 from kubexm.cli.output import Streamed
 
 if TYPE_CHECKING:
     from kubexm.lab.bundle import BundleBuild, Progress
 
 __all__ = ["register"]
+
+
+class From(StrEnum):
+    """Where a lab's bundle comes from."""
+
+    SOURCE = "source"
+    UPSTREAM = "upstream"
+    AUTO = "auto"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +45,13 @@ def bundle(
         list[str] | None,
         typer.Option("--kubernetes", metavar="VERSION", help="Kubernetes version, such as 1.34.4; may be repeated."),
     ] = None,
+    source: Annotated[
+        From,
+        typer.Option(
+            "--from",
+            help="source: build it. upstream: download it. auto: download if the sites answer within 5 s, else build.",
+        ),
+    ] = From.SOURCE,
     part: Annotated[
         list[str] | None, typer.Option("--part", help="Also build this part: helm or registry; may be repeated.")
     ] = None,
@@ -64,20 +81,35 @@ def bundle(
         Streamed, typer.Option("--output", "-o", help="text, or json: one event a line.")
     ] = Streamed.TEXT,
 ) -> None:
-    """Build a bundle with a real Kubernetes from Go modules and Debian's packages.
+    """Make a bundle with a real Kubernetes: built from Go modules and Debian's packages, or downloaded.
 
-    What was built before is kept (KUBEXM_CACHE, or the user's cache directory) and not built again. The last line
+    What was made before is kept (KUBEXM_CACHE, or the user's cache directory) and not made again. The last line
     printed is where the bundle is.
     """
     from kubexm.errors import UsageError
-    from kubexm.lab.bundle import DEFAULT_KUBERNETES, BundleBuild
+    from kubexm.lab.bundle import BundleBuild, default_kubernetes
+    from kubexm.lab.kubernetes import uses_cgroup_v1
 
     if out is not None and only:
         raise UsageError("--out and --only exclude each other: --only makes no bundle.")
-    versions = [*(kubernetes or ()), *(more or ())] or [DEFAULT_KUBERNETES]
+    versions = [*(kubernetes or ()), *(more or ())]
+    if not versions:
+        choice = default_kubernetes(cgroup_v1=uses_cgroup_v1())
+        versions = [choice.version]
+        if choice.reason:
+            typer.echo(f"Kubernetes {choice.version}: {choice.reason}.", err=True)
     build = BundleBuild(versions, part or (), mirror=mirror)
+    if source is not From.SOURCE and (only or listing or part or len(build.contents.kubernetes) > 1):
+        raise UsageError(
+            f"--from {source} makes a whole bundle for one version",
+            hint="Leave out --only, --list, --part and further versions, or use --from source.",
+        )
     if listing:
         _list(build, output)
+        return
+    if source is not From.SOURCE and (place := _from_upstream(build, source, output)) is not None:
+        with _progress(output) as progress:
+            _result(output, "bundle", place if out is None else _deliver(place, out, progress))
         return
     install = install or _wanted(build, output)
     if only:
@@ -95,6 +127,35 @@ def bundle(
 
             build.progress.note(f"removed {human_size(build.prune())} from the cache")
     _result(output, "bundle", place)
+
+
+def _from_upstream(build: BundleBuild, source: From, output: Streamed) -> Path | None:
+    """The bundle as it was made before or as upstream has it; None if it is to be built. Says which, and how long."""
+    from kubexm.errors import AssetError
+    from kubexm.lab.bundle import upstream
+
+    (version,), arch, cache = build.contents.kubernetes, build.contents.arch, build.cache.root
+    if (kept := upstream.downloaded(version, arch, cache)) is not None:
+        return kept
+    if source is From.AUTO and all(build.state().values()):
+        return None
+    sites = upstream.sites(version, arch)
+    with _progress(output) as progress:
+        if source is From.AUTO:
+            progress.note(f"Trying {', '.join(site.host for site in sites)}, for {upstream.PROBE_SECONDS:g} s at most")
+            if reason := run(upstream.probe(sites)):
+                progress.note(f"Building Kubernetes {version} from source, because {reason}")
+                progress.note(upstream.BUILDING_TAKES)
+                return None
+        progress.note(f"Downloading Kubernetes {version} and everything it needs. {upstream.DOWNLOADING_TAKES}")
+        try:
+            return run(upstream.download(version, arch, cache, say=progress.note))
+        except AssetError as error:
+            if source is From.UPSTREAM:
+                raise
+            progress.note(f"The download failed: {error.message}")
+            progress.note(f"Building Kubernetes {version} from source instead. {upstream.BUILDING_TAKES}")
+            return None
 
 
 @contextmanager

@@ -49,8 +49,11 @@ class Loaded:
     source: Source
 
 
-def load(path: str | FilePath) -> Loaded:
-    """The cluster a file describes, or `ConfigErrors` with everything that is wrong with it."""
+def load(path: str | FilePath, *, more: Rules = ()) -> Loaded:
+    """The cluster a file describes, or `ConfigErrors` with everything that is wrong with it.
+
+    `more` are rules besides those of every file.
+    """
     file = FilePath(path).expanduser()
     name = str(path)
     try:
@@ -66,7 +69,7 @@ def load(path: str | FilePath) -> Loaded:
     except OSError as error:
         raise _unreadable(name, f"the file cannot be read: {error.strerror}") from None
     source = Source(name=name, path=file.absolute(), text=_decode(name, content))
-    return _loaded(source, exposed=stat.S_ISREG(mode) and bool(mode & _READABLE_BY_OTHERS))
+    return _loaded(source, exposed=stat.S_ISREG(mode) and bool(mode & _READABLE_BY_OTHERS), more=more)
 
 
 def loads(text: str, *, name: str = "<text>", more: Rules = ()) -> Loaded:

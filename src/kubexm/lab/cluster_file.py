@@ -7,14 +7,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES
+from kubexm import releases
 from kubexm.errors import UsageError
 from kubexm.lab.access import Access
 from kubexm.lab.hosts import LabHost
+from kubexm.lab.kubernetes import Choice, choose
 from kubexm.lab.sources import BundleSource
 from kubexm.lab.state import LabRecord
 
-__all__ = ["check_place", "cluster_text", "digest"]
+__all__ = ["check_place", "cluster_text", "digest", "lab_version"]
 
 
 def check_place(file: Path, record: LabRecord | None) -> None:
@@ -67,11 +68,13 @@ def cluster_text(
         f"    controlPlane: [{', '.join(planes)}]",
         f"    worker: [{', '.join(workers)}]",
     ]
-    version = _version(bundle)
-    if version or conntrack_is_fixed or cgroup_v1:
+    version = lab_version(bundle, cgroup_v1=cgroup_v1)
+    differs = version.version != releases.default_kubernetes()
+    if differs or conntrack_is_fixed or cgroup_v1:
         lines += ["  kubernetes:"]
-    if version:
-        lines += [f"    version: {_text(version)}"]
+    if differs:
+        lines += [f"    # {version.reason[:1].upper()}{version.reason[1:]}."]
+        lines += [f"    version: {_text(version.version)}"]
     if conntrack_is_fixed:
         lines += [
             "    # These hosts share this machine's kernel, and its connection table is not theirs to resize.",
@@ -87,10 +90,9 @@ def cluster_text(
     return "\n".join(lines) + "\n"
 
 
-def _version(bundle: BundleSource | None) -> str:
-    """The version to ask for, where the default is not in the bundle."""
-    versions = bundle.kubernetes if bundle else ()
-    return "" if not versions or str(DEFAULT_KUBERNETES) in versions else versions[-1]
+def lab_version(bundle: BundleSource | None, *, cgroup_v1: bool) -> Choice:
+    """The Kubernetes version of the lab's cluster: one that the bundle has and this machine runs, and why."""
+    return choose(bundle.kubernetes if bundle else (), cgroup_v1=cgroup_v1)
 
 
 def _host(host: LabHost, access: Access) -> str:

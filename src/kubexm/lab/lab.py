@@ -299,14 +299,16 @@ class Lab:
     def _save(self, record: LabRecord, bundle: BundleSource | None) -> None:
         """Write the cluster file, unless somebody changed it since it was written."""
         hosts = self._hosts(record)
+        source = bundle or built_bundle(self._cache)
+        cgroup_v1 = any(tree.version == 1 for tree in hierarchies())
         text = cluster_file.cluster_text(
             name=self.name,
             hosts=hosts,
             control_planes=record.control_planes,
             access=self.access,
             conntrack_is_fixed=provision.conntrack_is_fixed(hosts[0]),
-            cgroup_v1=any(tree.version == 1 for tree in hierarchies()),
-            bundle=bundle or built_bundle(self._cache),
+            cgroup_v1=cgroup_v1,
+            bundle=source,
         )
         file = Path(record.cluster_file)
         if file.exists():
@@ -318,6 +320,9 @@ class Lab:
                 return
         write_record(self.folder, replace(record, cluster_file_digest=cluster_file.digest(text)))
         write_atomically(file, text, mode=0o644)
+        chosen = cluster_file.lab_version(source, cgroup_v1=cgroup_v1)
+        if chosen.reason:
+            self._progress(f"{file.name} asks for Kubernetes {chosen.version}: {chosen.reason}")
 
     def _connect(self, name: str, *, up: bool) -> None:
         with self._held():

@@ -14,13 +14,15 @@ from kubexm.releases.capabilities import (
     etcd,
     kubernetes,
 )
-from kubexm.releases.files import kubernetes_data, minors, parse_version
+from kubexm.releases.files import default_kubernetes, end_of_life, kubernetes_data, minors, parse_version
 
 __all__ = [
     "ContainerdCapabilities",
     "EtcdCapabilities",
     "KubernetesCapabilities",
     "containerd",
+    "default_kubernetes",
+    "end_of_life",
     "etcd",
     "kubernetes",
     "kubernetes_data",

@@ -5,12 +5,22 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+from datetime import date
 from importlib import resources
 from typing import Any
 
 from kubexm.errors import AssetError, PlanError
 
-__all__ = ["KUBERNETES", "kubernetes_data", "minors", "nearest", "parse_version", "patched"]
+__all__ = [
+    "KUBERNETES",
+    "default_kubernetes",
+    "end_of_life",
+    "kubernetes_data",
+    "minors",
+    "nearest",
+    "parse_version",
+    "patched",
+]
 
 KUBERNETES = "kubernetes"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:[-+].*)?")
@@ -38,6 +48,19 @@ def kubernetes_data(minor: str) -> dict[str, Any]:
             f"Kubernetes {minor} is not in the catalog", hint=f"It knows {', '.join(files)}; choose one of these."
         )
     return _parse(KUBERNETES, files[minor])
+
+
+def default_kubernetes() -> str:
+    """What a cluster gets whose file names no version: the newest patch of the second-newest minor."""
+    known = minors()
+    return str(kubernetes_data(known[-2] if len(known) > 1 else known[-1])["newest"])
+
+
+def end_of_life(minor: str) -> date:
+    """The last day on which upstream supports a Kubernetes minor such as `1.34`."""
+    found = kubernetes_data(minor)["end-of-life"]
+    assert isinstance(found, date)
+    return found
 
 
 def nearest(program: str, version: str) -> dict[str, Any]:

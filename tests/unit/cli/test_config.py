@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,19 @@ from typer.testing import CliRunner
 
 from kubexm import config
 from kubexm.apis.v1alpha1 import json_schema
+from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES
 from kubexm.cli.config import app
 from kubexm.errors import UsageError
 from tests.unit.config.files import HA, MINIMAL, spec
 
 cli = CliRunner()
 WRONG = spec("kubernetes: {type: Kubeadm}\nnetwork: {podCIDR: 10.0.0.0/16}\n")
+
+
+@pytest.fixture(autouse=True)
+def day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are checked on a day on which upstream supports 1.35 to 1.37."""
+    monkeypatch.setattr("kubexm.cli.config.today", lambda: date(2026, 11, 18))
 
 
 @pytest.fixture
@@ -55,10 +63,29 @@ def test_init_knows_its_topologies() -> None:
     assert "single" in done.output
 
 
+def test_validate_warns_about_a_version_past_its_support(file: Path) -> None:
+    file.write_text(HA + "  kubernetes: {version: v1.34.4}\n")
+    done = cli.invoke(app, ["validate", "-f", str(file)])
+    assert done.exit_code == 0
+    message = (
+        "spec.kubernetes.version: Kubernetes 1.34 gets no more security fixes: upstream support ended on 2026-10-27"
+    )
+    assert f"warning: {message}" in done.stderr
+    assert "supported are 1.35, 1.36, 1.37" in done.stderr
+    assert cli.invoke(app, ["validate", "--strict", "-f", str(file)]).exit_code == 2
+    piped = cli.invoke(app, ["validate", "-f", "-"], input=file.read_text())
+    assert message in piped.stderr
+    file.write_text(HA + "  kubernetes: {version: v1.35.1}\n")
+    assert cli.invoke(app, ["validate", "-f", str(file)]).stderr == ""
+
+
 def test_validate_says_ok_and_what_it_saw(file: Path) -> None:
     done = cli.invoke(app, ["validate", "-f", str(file)])
     assert done.exit_code == 0
-    assert done.stdout == f"{file}: OK: demo, Kubernetes v1.34.4, 6 hosts (3 etcd, 3 control plane, 3 worker)\n"
+    assert (
+        done.stdout
+        == f"{file}: OK: demo, Kubernetes {DEFAULT_KUBERNETES}, 6 hosts (3 etcd, 3 control plane, 3 worker)\n"
+    )
 
 
 def test_validate_shows_warnings_and_still_says_ok(file: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from kubexm import releases
 from kubexm.cli.lab_bundle import register
-from kubexm.errors import UsageError
+from kubexm.errors import AssetError, UsageError
 from kubexm.lab.bundle import builder as building
 from kubexm.lab.bundle.contents import plan_contents
+from kubexm.lab.bundle.upstream import Site
 from tests.unit.lab.bundle.samples import Tools
 from tests.unit.lab.bundle.test_builder import small_contents
 
@@ -28,6 +31,7 @@ def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> typer.Typer:
     monkeypatch.setenv("KUBEXM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(building, "machine_arch", lambda: "amd64")
     monkeypatch.setattr(building, "Toolchain", Tools)
+    monkeypatch.setattr("kubexm.lab.kubernetes.uses_cgroup_v1", lambda: False)
     asked: list[tuple[str, ...]] = []
 
     def planned(kubernetes: object, **options: object) -> object:
@@ -54,8 +58,85 @@ def test_the_last_line_is_where_the_bundle_is(app: typer.Typer) -> None:
 
 
 def test_the_default_is_one_version(app: typer.Typer) -> None:
-    assert RUN.invoke(app, ["bundle"]).exit_code == 0
+    result = RUN.invoke(app, ["bundle"])
+    assert result.exit_code == 0
+    assert asked(app) == [(releases.default_kubernetes(), "cluster")]
+    assert "cgroup" not in result.stderr
+
+
+def test_a_machine_with_cgroup_v1_gets_what_it_can_run_and_the_reason(
+    app: typer.Typer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubexm.lab.kubernetes.uses_cgroup_v1", lambda: True)
+    result = RUN.invoke(app, ["bundle"])
     assert asked(app) == [("v1.34.4", "cluster")]
+    assert "Kubernetes v1.34.4: this machine uses cgroup v1, which Kubernetes 1.35 and later refuse" in result.stderr
+    assert "cgroup" not in RUN.invoke(app, ["bundle", "--kubernetes", "1.36.4"]).stderr, "it was asked for"
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Download sites that answer, unless the test gives a reason why they do not or why the download fails."""
+    state = {"sites": "", "download": ""}
+
+    async def probe(named: Iterable[Site]) -> str:
+        assert {site.host for site in named} >= {"dl.k8s.io", "registry.k8s.io"}
+        return state["sites"]
+
+    async def download(version: str, arch: str, cache: Path, *, say: Callable[[str], None]) -> Path:
+        if state["download"]:
+            raise AssetError(state["download"])
+        say("kubeadm")
+        place = cache / "bundles" / f"{version}-{arch}-from-upstream"
+        place.mkdir(parents=True)
+        return place
+
+    monkeypatch.setattr("kubexm.lab.bundle.upstream.probe", probe)
+    monkeypatch.setattr("kubexm.lab.bundle.upstream.download", download)
+    return state
+
+
+def test_a_bundle_is_downloaded_where_the_sites_answer(app: typer.Typer, upstream: dict[str, str]) -> None:
+    result = RUN.invoke(app, ["bundle", "--from", "auto", "--kubernetes", "1.36.4"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1].endswith("v1.34.4-amd64-from-upstream")
+    notes = result.stderr.splitlines()
+    assert notes[0].startswith("Trying dl.k8s.io, ")
+    assert notes[0].endswith(", for 5 s at most")
+    assert "Downloading Kubernetes v1.34.4" in notes[1]
+    assert "about a minute" in notes[1]
+    assert "making it" not in result.stderr
+
+
+def test_it_is_built_where_they_do_not_and_how_long_that_takes_is_said_first(
+    app: typer.Typer, upstream: dict[str, str]
+) -> None:
+    upstream["sites"] = "dl.k8s.io does not answer within 5 s"
+    result = RUN.invoke(app, ["bundle", "--from", "auto"])
+    assert result.exit_code == 0, result.output
+    notes = result.stderr.splitlines()
+    said = next(i for i, line in enumerate(notes) if "from source, because dl.k8s.io does not answer" in line)
+    assert "about 15 minutes on two idle cores" in notes[said + 1]
+    assert said < next(i for i, line in enumerate(notes) if "[1/5] kubelet: making it" in line)
+    again = RUN.invoke(app, ["bundle", "--from", "auto"])
+    assert "Trying" not in again.stderr, "what is there is neither looked for nor built again"
+    assert again.stdout == result.stdout
+
+
+def test_a_download_that_fails_half_way_is_followed_by_a_build(app: typer.Typer, upstream: dict[str, str]) -> None:
+    upstream["download"] = "registry.k8s.io: HTTP 500"
+    result = RUN.invoke(app, ["bundle", "--from", "auto"])
+    assert result.exit_code == 0, result.output
+    assert "The download failed: registry.k8s.io: HTTP 500" in result.stderr
+    assert "[1/5] kubelet: making it" in result.stderr
+    failed = RUN.invoke(app, ["bundle", "--from", "upstream"])
+    assert isinstance(failed.exception, AssetError), "there is no other way that was asked for"
+
+
+def test_a_downloaded_bundle_is_whole(app: typer.Typer) -> None:
+    for more in (["--only", "pause"], ["--list"], ["--part", "helm"]):
+        result = RUN.invoke(app, ["bundle", "--from", "auto", *more])
+        assert isinstance(result.exception, UsageError), more
 
 
 def test_versions_may_be_repeated_options(app: typer.Typer) -> None:

@@ -30,6 +30,7 @@ from kubexm.step import Check, Resources, Step
 from kubexm.task import FragmentBuilder, Task
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
+from tests.unit.config.files import pinned
 
 HOSTS = """\
 apiVersion: kubexm.io/v1alpha1
@@ -65,6 +66,7 @@ def marked(*roles: str) -> ClusterMarker:
 
 def context_of(text: str, work_dir: Path, facts: Mapping[str, Mapping[str, Any]] | None = None) -> Context:
     """A context of these hosts, with their facts, apart from these, as assumed."""
+    text = pinned(text)
     loaded = config.loads(text, name="test.yaml").cluster
     hosts = tuple(plan_host(entry) for entry in loaded.hosts)
     known = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -31,6 +32,17 @@ spec:
     controlPlane: ["cp[1:3]"]
     worker: ["w[01:03]"]
 """
+
+
+PINNED = "v1.34.4"
+"""The Kubernetes version of plans that are compared with golden files, which the next default must not change."""
+
+
+def pinned(text: str) -> str:
+    """A file that names a Kubernetes version: its own, or the one of golden files."""
+    document = data(text)
+    document["spec"].setdefault("kubernetes", {}).setdefault("version", PINNED)
+    return json.dumps(document)
 
 
 def data(text: str = HA) -> dict[str, Any]:

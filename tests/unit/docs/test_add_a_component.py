@@ -16,7 +16,8 @@ PAGE = ROOT / "docs" / "add-a-component.md"
 TEXT = PAGE.read_text("utf-8")
 OWN = Path("tests/unit/components/kindnet/test_kindnet.py")
 OF_ALL = Path("tests/unit/components/test_networks.py")
-USED = [f"tests/unit/{name}.py" for name in ("components/around", "components/api_plan", "pipeline/test_create")]
+_NAMES = ("components/around", "components/api_plan", "config/files", "pipeline/test_create")
+USED = [f"tests/unit/{name}.py" for name in _NAMES]
 
 
 def blocks(kind: str) -> list[str]:
@@ -49,8 +50,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for part in re.split(r"^--- ", block, flags=re.MULTILINE)[1:]:
             pattern, *lines = part.splitlines()
             edit(root, pattern, lines)
-    (root / "tests/unit/pipeline").mkdir()
     for name in (*USED, str(OF_ALL), "pyproject.toml"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, root / name)
     return root
 

@@ -80,6 +80,16 @@ def test_a_bundle_is_named_where_there_is_one(tmp_path: Path) -> None:
     assert source.bundle == str(bundle)
 
 
+def test_on_cgroup_v1_the_file_names_a_version_that_runs_there_and_says_why(tmp_path: Path) -> None:
+    lab = _lab(tmp_path, "lab", Wanted(hosts=2))
+    bundle = BundleSource(path=tmp_path, kubernetes=("v1.36.4", "v1.34.4"))
+    text = _text(lab, bundle=bundle, cgroup_v1=True)
+    assert str(loads(text, name="lab.yaml").cluster.spec.kubernetes.version) == "v1.34.4"
+    assert "    # This machine uses cgroup v1, which Kubernetes 1.35 and later refuse by default.\n" in text
+    newer = _text(lab, bundle=bundle, cgroup_v1=False)
+    assert str(loads(newer, name="lab.yaml").cluster.spec.kubernetes.version) == "v1.36.4"
+
+
 @pytest.mark.parametrize(
     ("versions", "expected"),
     [
@@ -94,7 +104,7 @@ def test_the_version_is_one_the_bundle_has(
 ) -> None:
     lab = _lab(tmp_path, "lab", Wanted(hosts=1))
     bundle = BundleSource(path=tmp_path, kubernetes=versions)
-    text = _text(lab, bundle=bundle, conntrack_is_fixed=conntrack_is_fixed)
+    text = _text(lab, bundle=bundle, conntrack_is_fixed=conntrack_is_fixed, cgroup_v1=False)
     assert str(loads(text, name="lab.yaml").cluster.spec.kubernetes.version) == expected
 
 

@@ -22,11 +22,12 @@ APART = {"etcd": ["n[1:3]"], "controlPlane": ["n4"], "worker": ["n5"], "loadbala
 
 async def planned(directory: Path, **spec: Any) -> ExecutionGraph:
     """The plan of a cluster of five hosts with these settings, no host asked and no bundle at hand."""
+    kubernetes = {"version": "v1.34.4", **spec.get("kubernetes", {})}
     document = {
         "apiVersion": "kubexm.io/v1alpha1",
         "kind": "Cluster",
         "metadata": {"name": "prod"},
-        "spec": {"hosts": HOSTS, "roleGroups": HA, **spec},
+        "spec": {"hosts": HOSTS, "roleGroups": HA, **spec, "kubernetes": kubernetes},
     }
     file = directory / "cluster.yaml"
     with file.open("w") as out:

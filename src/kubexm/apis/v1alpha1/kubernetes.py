@@ -159,7 +159,8 @@ class Kubernetes(Model):
     version: Annotated[
         KubernetesVersion,
         upgrade(
-            f"Version of Kubernetes, 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, with all three numbers: `v1.34.4`.",
+            f"Version of Kubernetes, 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, with all three numbers: "
+            f"`{DEFAULT_KUBERNETES}`.",
         ),
     ] = DEFAULT_KUBERNETES
     cluster_name: Annotated[

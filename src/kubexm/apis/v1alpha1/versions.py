@@ -69,4 +69,4 @@ class KubernetesVersion(Version):
         return f"v{self.major}.{self.minor}"
 
 
-DEFAULT_KUBERNETES: Final = KubernetesVersion(1, 34, 4)
+DEFAULT_KUBERNETES: Final = KubernetesVersion.parse(releases.default_kubernetes())

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from kubexm.lab.bundle.builder import BundleBuild, build
 from kubexm.lab.bundle.progress import PlainProgress, Progress, SilentProgress
-from kubexm.lab.bundle.versions import DEFAULT_KUBERNETES, PARTS
+from kubexm.lab.bundle.versions import PARTS, default_kubernetes
 
-__all__ = ["DEFAULT_KUBERNETES", "PARTS", "BundleBuild", "PlainProgress", "Progress", "SilentProgress", "build"]
+__all__ = ["PARTS", "BundleBuild", "PlainProgress", "Progress", "SilentProgress", "build", "default_kubernetes"]

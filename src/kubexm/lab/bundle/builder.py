@@ -17,7 +17,6 @@ from kubexm.lab.bundle.contents import in_order, plan_contents
 from kubexm.lab.bundle.gobuild import GoPrograms, go_environment
 from kubexm.lab.bundle.progress import Progress, SilentProgress
 from kubexm.lab.bundle.toolchain import Missing, Toolchain, machine_arch
-from kubexm.lab.bundle.versions import DEFAULT_KUBERNETES
 from kubexm.lab.places import cache_directory
 
 __all__ = ["BundleBuild", "build"]
@@ -27,7 +26,7 @@ _ROOM = 14 * 1024**3
 
 
 def build(
-    versions: Iterable[str] = (DEFAULT_KUBERNETES,),
+    versions: Iterable[str] = (),
     parts: Iterable[str] = (),
     cache: Path | None = None,
     progress: Progress | None = None,
@@ -41,7 +40,7 @@ class BundleBuild:
 
     def __init__(
         self,
-        versions: Iterable[str] = (DEFAULT_KUBERNETES,),
+        versions: Iterable[str] = (),
         parts: Iterable[str] = (),
         *,
         cache: Path | None = None,

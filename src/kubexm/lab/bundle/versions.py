@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping
 from kubexm.assets.catalog import release
 from kubexm.assets.names import check_kubernetes_version, kubernetes_minor, version_key
 from kubexm.errors import AssetError, UsageError
+from kubexm.lab.kubernetes import Choice, choose
 
 __all__ = [
     "DEBIAN",
     "DEBIAN_PACKAGES",
-    "DEFAULT_KUBERNETES",
     "KNOWN_GOOD",
     "MINORS",
     "PARTS",
     "SHARED",
     "chosen",
+    "default_kubernetes",
     "kubernetes_versions",
 ]
 
-DEFAULT_KUBERNETES = "v1.34.4"
 KNOWN_GOOD: Mapping[str, str] = {
     "1.33": "v1.33.13",
     "1.34": "v1.34.4",
@@ -92,4 +92,10 @@ def kubernetes_versions(given: Iterable[str]) -> tuple[str, ...]:
                 f"a lab bundle cannot be built for Kubernetes {minor}", hint=f"It can for {', '.join(MINORS)}."
             )
         found.add(version)
-    return tuple(sorted(found or {DEFAULT_KUBERNETES}, key=version_key, reverse=True))
+    usual = {default_kubernetes(cgroup_v1=False).version}
+    return tuple(sorted(found or usual, key=version_key, reverse=True))
+
+
+def default_kubernetes(*, cgroup_v1: bool) -> Choice:
+    """The version a bundle is built for if none is named: of those known to build, what a lab here would run."""
+    return choose(KNOWN_GOOD.values(), cgroup_v1=cgroup_v1)

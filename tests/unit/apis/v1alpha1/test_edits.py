@@ -12,6 +12,7 @@ from kubexm.redact import MASK
 from tests.unit.config.files import cluster
 
 CP = {"name": "cp[1:3]", "address": "10.0.0.[11:13]"}
+OLD = {"kubernetes": {"version": "1.34.4"}}
 W = {"name": "w[01:03]", "address": "10.0.0.[21:23]"}
 
 
@@ -32,8 +33,8 @@ def test_no_edit() -> None:
             ("spec.network.podCIDR", "10.244.0.0/16", "10.1.0.0/16", "fixed"),
         ),
         ({}, {"kubernetes": {"type": "kubexm"}}, ("spec.kubernetes.type", "kubeadm", "kubexm", "fixed")),
-        ({}, {"kubernetes": {"version": "1.35.1"}}, ("spec.kubernetes.version", "v1.34.4", "v1.35.1", "upgrade")),
-        ({}, {"kubernetes": {"version": "1.34.1"}}, ("spec.kubernetes.version", "v1.34.4", "v1.34.1", "fixed")),
+        (OLD, {"kubernetes": {"version": "1.35.1"}}, ("spec.kubernetes.version", "v1.34.4", "v1.35.1", "upgrade")),
+        (OLD, {"kubernetes": {"version": "1.34.1"}}, ("spec.kubernetes.version", "v1.34.4", "v1.34.1", "fixed")),
         (
             {},
             {"kubernetes": {"apiServer": {"extraArgs": {"v": 2}}}},
@@ -58,7 +59,7 @@ def test_what_each_edit_is(old: dict[str, Any], new: dict[str, Any], expected: t
 
 
 def test_of_an_upgrade_it_is_said_that_there_is_none() -> None:
-    (edit,) = edits(cluster(), cluster({"kubernetes": {"version": "1.35.0"}}))
+    (edit,) = edits(cluster(OLD), cluster({"kubernetes": {"version": "1.35.0"}}))
     assert edit.kind is EditKind.UPGRADE
     assert edit.note == "this version of kubexm cannot upgrade a cluster"
 
@@ -149,7 +150,7 @@ def test_what_was_recorded_compares_as_the_file_itself(name: str) -> None:
 
 
 def test_edits_against_a_record_are_those_against_the_file() -> None:
-    before = cluster({"hosts": [CP, W]})
+    before = cluster({"hosts": [CP, W], **OLD})
     after = cluster(
         {
             "hosts": [{**CP, "address": "10.0.9.[11:13]"}, {"name": "w[02:04]", "address": "10.0.0.[22:24]"}],

@@ -19,6 +19,7 @@ from kubexm.runtime import Context, HostRuntime
 from kubexm.runtime.builder import plan_host
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
+from tests.unit.config.files import pinned
 
 HA = """\
 apiVersion: kubexm.io/v1alpha1
@@ -84,7 +85,7 @@ class Fleet:
 
     def context(self, work_dir: Path) -> Context:
         self.connectors = {name: self._connector(name) for name in self.facts}
-        base = memory_context(work_dir, self.connectors, facts=self.facts, cluster=self.text)
+        base = memory_context(work_dir, self.connectors, facts=self.facts, cluster=pinned(self.text))
         hosts = tuple(plan_host(entry) for entry in base.cluster.hosts)
         runtimes = {
             host.name: HostRuntime(host, self.connectors[host.name], self.facts[host.name], base.runner)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES
 from kubexm.errors import PlanError
 from kubexm.pipeline.preflight import PreflightPipeline
 from kubexm.plan import ExecutionGraph, RunStatus
@@ -16,6 +17,7 @@ from kubexm.runner.facts.model import Clock, Cpu, Unit
 from kubexm.runtime import RuntimeBuilder
 from kubexm.step import NOTHING, ModulesLoaded, SwapOff, SysctlSet, TimeKept
 from tests.unit.components.preflight.fleet import Fleet, cluster
+from tests.unit.config.files import PINNED
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 GOLDEN = Path(__file__).parent / "golden"
@@ -28,8 +30,10 @@ def offline(file: Path, *, fix: bool = False) -> ExecutionGraph:
 
 @pytest.mark.parametrize("fix", [False, True], ids=["check", "fix"])
 @pytest.mark.parametrize("example", ["single", "ha", "airgap", "full"])
-def test_golden(example: str, fix: bool) -> None:
-    graph = offline(EXAMPLES / f"{example}.yaml", fix=fix)
+def test_golden(example: str, fix: bool, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text((EXAMPLES / f"{example}.yaml").read_text().replace(str(DEFAULT_KUBERNETES), PINNED))
+    graph = offline(file, fix=fix)
     text = json.dumps(graph.to_dict(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     path = GOLDEN / f"preflight-{example}{'-fix' if fix else ''}.json"
     if os.environ.get("KUBEXM_UPDATE_GOLDEN"):

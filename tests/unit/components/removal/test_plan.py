@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES
 from kubexm.components.removal.guard import HostNotAnothers
 from kubexm.components.removal.local import WorkDirectoryCleared
 from kubexm.components.removal.restoring import HostRestored
@@ -20,6 +21,7 @@ from kubexm.plan import Budget, ExecutionGraph
 from kubexm.runner.facts import ClusterMarker
 from kubexm.runtime import RuntimeBuilder
 from tests.unit.components.preflight.fleet import Fleet, cluster
+from tests.unit.config.files import PINNED
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 GOLDEN = Path(__file__).parent / "golden"
@@ -37,8 +39,9 @@ def step(graph: ExecutionGraph, name: str) -> object:
 
 @pytest.mark.parametrize("keep", [False, True], ids=["all", "keep"])
 @pytest.mark.parametrize("example", ["single", "ha"])
-def test_golden(example: str, keep: bool) -> None:
-    file = EXAMPLES / f"{example}.yaml"
+def test_golden(example: str, keep: bool, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text((EXAMPLES / f"{example}.yaml").read_text().replace(str(DEFAULT_KUBERNETES), PINNED))
     context = RuntimeBuilder(file, logger=logging.getLogger("test")).build_offline()
     graph = DeleteCluster(keep_data=keep, keep_runtime=keep).plan(context.pipeline_context())
     text = json.dumps(graph.to_dict(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -13,7 +13,6 @@ import pytest
 from kubexm.assets.manifest import Manifest
 from kubexm.errors import LabError, UsageError
 from kubexm.lab.bundle import builder as building
-from kubexm.lab.bundle import versions
 from kubexm.lab.bundle.artefacts import Artefact, Workplace
 from kubexm.lab.bundle.builder import BundleBuild
 from kubexm.lab.bundle.contents import Contents, PlannedFile, PlannedImage, plan_contents
@@ -272,7 +271,7 @@ def test_pruning_keeps_this_bundle(tmp_path: Path) -> None:
 
 def test_the_short_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def planned(kubernetes: Iterable[str], *, arch: str, parts: Iterable[str], mirror: str) -> Contents:
-        assert (tuple(kubernetes), tuple(parts), arch, mirror) == ((versions.DEFAULT_KUBERNETES,), (), "amd64", "")
+        assert (tuple(kubernetes), tuple(parts), arch, mirror) == ((), (), "amd64", "")
         return small_contents("kubelet", "")
 
     monkeypatch.setattr(building, "plan_contents", planned)

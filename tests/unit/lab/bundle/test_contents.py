@@ -147,7 +147,7 @@ def test_a_minor_that_cannot_be_built() -> None:
 
 def test_versions_in_any_spelling_and_order_are_one_bundle() -> None:
     assert planned("1.33.13", "v1.34.4", "1.33.13").kubernetes == ("v1.34.4", "v1.33.13")
-    assert planned().kubernetes == (versions.DEFAULT_KUBERNETES,)
+    assert planned().kubernetes == (versions.default_kubernetes(cgroup_v1=False).version,)
 
 
 def test_every_minor_with_versions_of_its_own_is_in_the_catalog() -> None:
