@@ -17,6 +17,16 @@ KubexmError
 │   ├── TransferError          a file did not arrive whole
 │   ├── StreamError            nobody answers at an address of the host
 │   │   └── ForwardingDisabled     sshd of the host forwards no connections
+│   ├── ApiError               the Kubernetes API refused a request
+│   │   ├── ApiUnavailable         no API server answers, or it is not ready
+│   │   ├── ApiUnauthorized        it does not accept our credentials
+│   │   ├── ApiForbidden           these credentials may not do this
+│   │   ├── ApiNotFound            there is no such object, or no such kind
+│   │   ├── ApiConflict            the object is another than was expected, or exists already
+│   │   ├── ApiInvalid             the object is not valid
+│   │   ├── ApiExpired             a resource version is too old: list again
+│   │   └── ApiTooManyRequests     it is busy
+│   │       └── EvictionBlocked        a PodDisruptionBudget does not allow this eviction now
 │   ├── StepError              a step found something it cannot bring about
 │   └── UnsettledError         a step ran, and its state did not come about
 ├── GraphError                 a plan that is not well formed
@@ -37,6 +47,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "ApiConflict",
+    "ApiError",
+    "ApiExpired",
+    "ApiForbidden",
+    "ApiInvalid",
+    "ApiNotFound",
+    "ApiTooManyRequests",
+    "ApiUnauthorized",
+    "ApiUnavailable",
     "AssetError",
     "AuthenticationError",
     "CommandError",
@@ -46,6 +65,7 @@ __all__ = [
     "ConnectError",
     "ConnectionLost",
     "DatabaseError",
+    "EvictionBlocked",
     "FencedError",
     "ForwardingDisabled",
     "GraphError",
@@ -170,6 +190,64 @@ class StreamError(HostError):
 
 class ForwardingDisabled(StreamError):
     """The host's sshd forwards no connections (AllowTcpForwarding, DisableForwarding, PermitOpen)."""
+
+
+class ApiError(HostError):
+    """The Kubernetes API refused a request: its status, its reason in one word, and the causes it names."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        host: str = "",
+        hint: str = "",
+        status: int = 0,
+        reason: str = "",
+        causes: Iterable[str] = (),
+        retry_after: float = 0.0,
+    ) -> None:
+        """`retry_after`: seconds after which the server wants to be asked again."""
+        super().__init__(message, host=host, hint=hint)
+        self.status = status
+        self.reason = reason
+        self.causes = tuple(causes)
+        self.retry_after = retry_after
+
+
+class ApiUnavailable(ApiError):
+    """No API server answers, or it is not ready."""
+
+
+class ApiUnauthorized(ApiError):
+    """The API server does not accept our credentials."""
+
+
+class ApiForbidden(ApiError):
+    """These credentials may not do this."""
+
+
+class ApiNotFound(ApiError):
+    """There is no such object; or no such kind, if the reason is KindUnknown."""
+
+
+class ApiConflict(ApiError):
+    """The object is another than was expected, somebody else owns a field, or it exists already."""
+
+
+class ApiInvalid(ApiError):
+    """The object, or the request, is not valid."""
+
+
+class ApiExpired(ApiError):
+    """A resource version or the rest of a list is too old to be told."""
+
+
+class ApiTooManyRequests(ApiError):
+    """The API server is busy."""
+
+
+class EvictionBlocked(ApiTooManyRequests):
+    """A PodDisruptionBudget does not allow this eviction now; `causes` say which, and why."""
 
 
 class GraphError(KubexmError):

@@ -52,6 +52,11 @@ A = TypeVar("A", bound=Attachment)
 class Streams(Protocol):
     """The streams through one host."""
 
+    @property
+    def forwards(self) -> bool:
+        """False once it is known that the host opens no connections for us."""
+        ...
+
     async def open(self, address: str, port: int) -> ByteStream:
         """A connection that the host opens to an address as seen from there.
 
@@ -110,6 +115,8 @@ class HostStreams:
         self._fence_seen = 0.0
         self._attached: dict[type[Attachment], Attachment] = {}
         self._open: set[_Counted] = set()
+        self.forwards = True
+        """False once the host has refused to open a connection for us."""
         self.round_trips = 0
         """Of opening streams, and of what was sent and received over them."""
 
@@ -166,6 +173,7 @@ class HostStreams:
 
     def _refused(self, address: str, port: int, refusal: StreamRefused) -> HostError:
         if refusal.disabled:
+            self.forwards = False
             return ForwardingDisabled(
                 f"sshd refuses to forward to {address}:{port}",
                 host=self._link.host,
@@ -180,6 +188,8 @@ class HostStreams:
 
 class NoStreams:
     """The streams of a host that forwards nothing."""
+
+    forwards = False
 
     def __init__(self, host: str) -> None:
         self._host = host

@@ -194,6 +194,10 @@ class _UnitStreams:
         self._unit = unit
         self._inner = inner
 
+    @property
+    def forwards(self) -> bool:
+        return self._inner.forwards
+
     async def open(self, address: str, port: int) -> ByteStream:
         return await self._inner.open(address, port)
 

@@ -54,14 +54,15 @@ class MemoryStreams:
         self._servers: dict[tuple[str, int], Server] = {}
         self._attached: dict[type[Attachment], Attachment] = {}
         self._serving: dict[asyncio.Task[None], _End] = {}
-        self._forwards = False
+        self.forwards = False
+        """True once a server was named."""
         self.opened: list[tuple[str, int]] = []
         self.changes: list[str] = []
 
     def listen(self, address: str, port: int, server: Server) -> None:
         """Streams to this address lead to `server`."""
         self._servers[address, port] = server
-        self._forwards = True
+        self.forwards = True
 
     def stop(self, address: str, port: int) -> None:
         """The server at this address is gone, and its connections with it."""
@@ -72,7 +73,7 @@ class MemoryStreams:
     async def open(self, address: str, port: int) -> ByteStream:
         """A connection to a server that was named."""
         self.opened.append((address, port))
-        if not self._forwards:
+        if not self.forwards:
             raise ForwardingDisabled(f"sshd refuses to forward to {address}:{port}", host=self._host)
         if (address, port) not in self._servers:
             raise StreamError(f"no connection to {address}:{port}: Connection refused", host=self._host)

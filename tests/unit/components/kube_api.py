@@ -1,4 +1,4 @@
-"""An API server small enough to read: it answers kubectl as the real one does, as far as kubexm's components ask it.
+"""An API server small enough to read: it answers HTTP and kubectl as the real one does, as far as kubexm asks it.
 
 Server-side apply keeps who owns which field; whoever else changes a value takes the field. That is what inventories
 stand on, so it is kept here as the real API keeps it, and tests/cluster asks a real one.
@@ -14,20 +14,33 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from kubexm.connector import Command, CommandResult
+from kubexm.components.api.documents import Ref
+from kubexm.connector import ByteStream, Command, CommandResult
 from kubexm.runtime import StepContext, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
+from tests.http_stub import serve_http1
+from tests.unit.components.kube_http import HttpFace
 
 _runs = count()
 Identity = tuple[str, str, str, str]
 CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding", "StorageClass", "CustomResourceDefinition", "Node"}
 
 
-class KubeApi:
-    """Objects, and what kubectl says of them."""
+ADMIN_CONF = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: demo, cluster: {server: "http://127.0.0.1:6443"}}]
+users: [{name: admin, user: {token: a-token}}]
+contexts: [{name: admin@demo, context: {cluster: demo, user: admin}}]
+current-context: admin@demo
+"""
 
-    def __init__(self, name: str = "n1") -> None:
+
+class KubeApi:
+    """Objects, and what the API says of them: over HTTP, or by kubectl where the host forwards no connections."""
+
+    def __init__(self, name: str = "n1", *, forwards: bool = True) -> None:
         self.objects: dict[Identity, dict[str, Any]] = {}
         self.calls: list[list[str]] = []
         self.down: list[str] = []
@@ -38,6 +51,11 @@ class KubeApi:
         """Asked for what is not get, apply or delete."""
         self._count = 0
         self.connector = MemoryConnector(name).on(re.compile(r"(?s).*kubectl .*"), callback=self._answer)
+        self.http = HttpFace(lambda: list(self.objects.values()), self._applied, self._deleted)
+        """What is asked over HTTP."""
+        if forwards:
+            self.connector.on(re.compile(r"(?s).*cat -- /etc/kubernetes/admin.conf"), stdout=ADMIN_CONF)
+            self.connector.listen("127.0.0.1", 6443, self._serve)
 
     def context(self, work_dir: Path, *, run: str = "run-1") -> StepContext:
         """What a step acts with, reading only; `changing` lets it change."""
@@ -62,6 +80,16 @@ class KubeApi:
             place, owned = place.setdefault(key, {}), owned.get(f"f:{key}", {})
         place[last] = value
         owned.pop(f"f:{last}", None)
+
+    async def _serve(self, stream: ByteStream) -> None:
+        await serve_http1(stream, self.http.handle)
+
+    def _applied(self, item: dict[str, Any]) -> dict[str, Any]:
+        self._apply(item)
+        return self.objects[_identity(item)]
+
+    def _deleted(self, ref: Ref) -> bool:
+        return self.objects.pop(_identity(ref.stub()), None) is not None
 
     def _answer(self, command: Command) -> CommandResult | str:
         words = shlex.split(command.script.split("kubectl ", 1)[1])
