@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from kubexm.engine.attempt import Attempt
+from kubexm.engine.layout import Unit
 from kubexm.engine.prior import Prior
 from kubexm.engine.recorder import Recorder
 from kubexm.engine.state import Phase, RunState
@@ -28,9 +29,9 @@ class ReadAhead:
         self._state = state
         self._recorder = recorder
         self._run = run
-        self._checks: dict[int, Check] = {}
-        self._warnings: dict[int, list[str]] = {}
-        self._reading: dict[int, asyncio.Task[None]] = {}
+        self._checks: dict[Unit, Check] = {}
+        self._warnings: dict[Unit, list[str]] = {}
+        self._reading: dict[Unit, asyncio.Task[None]] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._prior: Prior | None = None
 
@@ -39,9 +40,10 @@ class ReadAhead:
         self._prior = prior
         if not any(self._state.layout.reads):
             return
-        for host, units in enumerate(self._state.layout.units_of_host):
-            if self._state.layout.hosts[host] in self._ctx.host_runtimes:
-                self._readers.add(asyncio.create_task(self._read_host(units)))
+        layout = self._state.layout
+        for host, index in layout.host_index.items():
+            if host in self._ctx.host_runtimes:
+                self._readers.add(asyncio.create_task(self._read_host(layout.units_of_host[index])))
 
     async def stop(self) -> None:
         """Ends what is still being read."""
@@ -49,11 +51,11 @@ class ReadAhead:
             task.cancel()
         await asyncio.gather(*self._readers, *self._reading.values(), return_exceptions=True)
 
-    def has_read(self, unit: int) -> bool:
+    def has_read(self, unit: Unit) -> bool:
         """True if the unit was read ahead, or is being read."""
         return unit in self._checks or unit in self._reading
 
-    async def verdict(self, unit: int, ctx: StepContext) -> Check | None:
+    async def verdict(self, unit: Unit, ctx: StepContext) -> Check | None:
         """A satisfied verdict that still holds, or None; what the step told the user as it was read goes to `ctx`."""
         reading = self._reading.get(unit)
         if reading is not None and not reading.done():
@@ -63,12 +65,12 @@ class ReadAhead:
         ctx.warnings.extend(self._warnings.get(unit, ()))
         return self._checks[unit]
 
-    async def _read_host(self, units: list[int]) -> None:
+    async def _read_host(self, units: list[Unit]) -> None:
         pending: Resources = NOTHING
         window = _FIRST
         position = 0
         while position < len(units):
-            batch: list[int] = []
+            batch: list[Unit] = []
             while position < len(units) and len(batch) < window:
                 unit = units[position]
                 position += 1
@@ -89,7 +91,7 @@ class ReadAhead:
                 return  # most is yet to be done here: reading ahead does not pay
             window = min(window * 4, _MOST)
 
-    def _worth_reading(self, unit: int, pending: Resources) -> bool:
+    def _worth_reading(self, unit: Unit, pending: Resources) -> bool:
         layout = self._state.layout
         index = layout.unit_node[unit]
         node = layout.nodes[index]
@@ -103,7 +105,7 @@ class ReadAhead:
             return False
         return not (pending and clash(layout.reads[index], pending))
 
-    async def _read(self, unit: int) -> None:
+    async def _read(self, unit: Unit) -> None:
         layout = self._state.layout
         node, host = layout.nodes[layout.unit_node[unit]], layout.hosts[layout.unit_host[unit]]
         since = self._state.claims.clock

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubexm.engine.layout import Layout
-from kubexm.step import OUTCOME, clash, clash_in_cluster
+from kubexm.engine.layout import HostIndex, Layout, NodeIndex, Unit, by_node
+from kubexm.step import EVERYTHING, OUTCOME, clash, clash_in_cluster
 
 __all__ = ["Claims"]
 
@@ -14,18 +14,18 @@ class Claims:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self.clock = 0
-        self._active: list[list[int]] = [[] for _ in layout.hosts]
-        self._log: dict[int, list[_Write]] = {}
+        self._active: dict[HostIndex, list[Unit]] = {host: [] for host in layout.host_index.values()}
+        self._log: dict[HostIndex, list[_Write]] = {}
         self._cluster_log: list[_Write] = []
-        self._open: dict[int, _Write] = {}
-        self._verdicts: dict[int, set[int]] = {}
-        self._cluster_verdicts: set[int] = set()
-        self._outcome_verdicts: set[int] = set()
-        self._touches_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.writes]
-        self._sees_cluster = [clash_in_cluster(names, frozenset({"*"})) for names in layout.reads]
-        self._sees_outcome = [OUTCOME in names for names in layout.reads]
+        self._open: dict[Unit, _Write] = {}
+        self._verdicts: dict[HostIndex, set[Unit]] = {}
+        self._cluster_verdicts: set[Unit] = set()
+        self._outcome_verdicts: set[Unit] = set()
+        self._touches_cluster = by_node(clash_in_cluster(names, EVERYTHING) for names in layout.writes)
+        self._sees_cluster = by_node(clash_in_cluster(names, EVERYTHING) for names in layout.reads)
+        self._sees_outcome = by_node(OUTCOME in names for names in layout.reads)
 
-    def take(self, unit: int) -> bool:
+    def take(self, unit: Unit) -> bool:
         """The unit holds its writes from now on; False if something active on its host writes the same."""
         layout = self._layout
         mine = layout.writes[layout.unit_node[unit]]
@@ -42,7 +42,7 @@ class Claims:
         active.append(unit)
         return True
 
-    def release(self, unit: int) -> None:
+    def release(self, unit: Unit) -> None:
         """The unit writes no more."""
         layout = self._layout
         if not layout.writes[layout.unit_node[unit]]:
@@ -55,7 +55,7 @@ class Claims:
             self.clock += 1
             write.ended = self.clock
 
-    def begin(self, unit: int) -> None:
+    def begin(self, unit: Unit) -> None:
         """The unit's write begins: every verdict that could see it is void."""
         layout = self._layout
         node, host = layout.unit_node[unit], layout.unit_host[unit]
@@ -75,7 +75,7 @@ class Claims:
             reads, nodes = layout.reads, layout.unit_node
             self._void({other for other in self._cluster_verdicts if clash_in_cluster(reads[nodes[other]], mine)})
 
-    def note(self, unit: int, since: int) -> bool:
+    def note(self, unit: Unit, since: int) -> bool:
         """Keeps a SATISFIED verdict that was read from clock `since` on; False if a write overlapped the reading."""
         layout = self._layout
         node, host = layout.unit_node[unit], layout.unit_host[unit]
@@ -94,11 +94,11 @@ class Claims:
         self._verdicts.setdefault(host, set()).add(unit)
         return True
 
-    def satisfied(self, unit: int) -> bool:
+    def satisfied(self, unit: Unit) -> bool:
         """True if a verdict read ahead says so and nothing it read has been written since."""
         return unit in self._verdicts.get(self._layout.unit_host[unit], ())
 
-    def _void(self, units: set[int]) -> None:
+    def _void(self, units: set[Unit]) -> None:
         for unit in units:
             self._verdicts[self._layout.unit_host[unit]].discard(unit)
             self._cluster_verdicts.discard(unit)
@@ -110,7 +110,7 @@ class _Write:
 
     __slots__ = ("ended", "host", "node")
 
-    def __init__(self, node: int, host: int) -> None:
+    def __init__(self, node: NodeIndex, host: HostIndex) -> None:
         self.node = node
         self.host = host
         self.ended: int | None = None

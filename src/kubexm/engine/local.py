@@ -13,10 +13,10 @@ from kubexm.cache import RUN_CHANGED
 from kubexm.engine.ahead import ReadAhead
 from kubexm.engine.attempt import Attempt, Outcome
 from kubexm.engine.base import RunOptions
-from kubexm.engine.layout import Layout
+from kubexm.engine.layout import HostIndex, Layout, Root, Unit
 from kubexm.engine.recorder import Recorder
 from kubexm.engine.rollback import roll_back
-from kubexm.engine.state import RunState, Stop
+from kubexm.engine.state import RunState
 from kubexm.engine.values import ValueBook
 from kubexm.errors import ConnectError, ConnectionLost, JournalError, OutcomeUnknown
 from kubexm.events import EventKind
@@ -77,20 +77,20 @@ class _Run:
         self._values = ValueBook(ctx)
         self._parallel = parallel
         self._workers: set[asyncio.Task[None]] = set()
-        self._idle: list[asyncio.Future[int | None]] = []
+        self._idle: list[asyncio.Future[Unit | None]] = []
         self._timers = 0
-        self._postponed: dict[int, ErrorInfo] = {}
+        self._postponed: dict[Unit, ErrorInfo] = {}
         """Why the last attempt failed of units that are to have another."""
         self._stopped = False
         self._bug: BaseException | None = None
-        self._lost_told: set[int] = set()
+        self._lost_told: set[HostIndex] = set()
         self._ahead = ReadAhead(ctx, self._state, self._recorder, options.run) if read_ahead else None
         self._prior = options.prior
         if self._prior is not None:
             self._values.restore(graph, self._prior)
-            for node, host in (*self._prior.done, *self._prior.under_way):
-                if node in graph.nodes and self._prior.changed((node, host)):
-                    self._note_change(self._layout.node_index[node])
+            for name in (*self._prior.done, *self._prior.under_way):
+                if self._prior.changed(name) and (unit := self._layout.unit(*name)) is not None:
+                    self._note_change(unit)
 
     async def execute(self) -> GraphExecutionResult:
         started = time.time()
@@ -100,16 +100,9 @@ class _Run:
         if self._ahead is not None and not self._state.over:
             self._ahead.start(self._prior)
         self._dispatch()
-        try:
-            while self._workers:
-                await asyncio.wait(self._workers, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            self._stop_now()
-            if self._workers:
-                await asyncio.wait(self._workers)
-        finally:
-            if self._ahead is not None:
-                await self._ahead.stop()
+        await self._until_idle()
+        if self._ahead is not None:
+            await self._finished(self._ahead.stop())
         if self._bug is not None:
             raise self._bug
         self._state.conclude()
@@ -120,6 +113,25 @@ class _Run:
         self._recorder.emit(EventKind.RUN_ENDED, data={"status": status.value, "round_trips": self._round_trips()})
         await self._options.journal.durable()
         return self._result(status, started)
+
+    async def _until_idle(self) -> None:
+        """Waits for the workers. However often this task is cancelled meanwhile, each unit gets its final state."""
+        while self._workers:
+            try:
+                await asyncio.wait(self._workers, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                self._stop_now()
+
+    async def _finished(self, work: Coroutine[None, None, None]) -> None:
+        """Waits for work that must not be left half done, cancelled or not."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if not task.done():
+                    self._stop_now()
+        await task
 
     # Workers
 
@@ -149,21 +161,21 @@ class _Run:
             self._bug = bug
             self._stop_now()
 
-    async def _work(self, unit: int) -> None:
-        taken: int | None = unit
+    async def _work(self, unit: Unit) -> None:
+        taken: Unit | None = unit
         while taken is not None:
             await self._unit(taken)
             if self._stopped:
                 return
             taken = self._state.take()
             if taken is None:
-                waiting: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+                waiting: asyncio.Future[Unit | None] = asyncio.get_running_loop().create_future()
                 self._idle.append(waiting)
                 self._dispatch()
                 taken = await waiting
             elif self._idle:
                 self._dispatch()
-            elif self._state.ended:
+            elif self._state.has_ended:
                 self._told()
 
     def _told(self) -> None:
@@ -174,14 +186,13 @@ class _Run:
                 self._lost_told.add(host)
                 data = {"reason": self._why(first)} | ({"unreached": True} if host in state.unreached else {})
                 self._recorder.emit(EventKind.HOST_LOST, host=layout.hosts[host], data=data)
-        ended, state.ended = state.ended, []
-        for unit in ended:
-            node = layout.nodes[layout.unit_node[unit]]
+        for unit in state.take_ended():
+            node = layout.node_of(unit)
             final = state.final(unit)
             root = state.root.get(unit)
             reason = (node.excluded or "not demanded") if final is State.EXCLUDED else ""
             result = HostResult(
-                host=layout.hosts[layout.unit_host[unit]],
+                host=layout.host_of(unit),
                 state=final,
                 attempts=state.attempts.get(unit, 0),
                 error=self._postponed.get(unit) if final is State.FAILED else None,
@@ -191,13 +202,12 @@ class _Run:
             )
             self._recorder.done(unit, node.id, result)
 
-    def _cause(self, root: int) -> tuple[str, str]:
-        layout = self._layout
+    def _cause(self, root: Root) -> tuple[str, str]:
         if root < 0:
-            return "", layout.hosts[-1 - root]
-        return layout.nodes[layout.unit_node[root]].id, layout.hosts[layout.unit_host[root]]
+            return "", self._layout.hosts[HostIndex(-1 - root)]
+        return self._layout.name(Unit(root))
 
-    def _why(self, root: int) -> str:
+    def _why(self, root: Root) -> str:
         node, host = self._cause(root)
         if not node:
             error = self._ctx.unreached.get(host)
@@ -206,9 +216,9 @@ class _Run:
 
     # One unit
 
-    async def _unit(self, unit: int) -> None:
+    async def _unit(self, unit: Unit) -> None:
         layout = self._layout
-        node, host = layout.nodes[layout.unit_node[unit]], layout.hosts[layout.unit_host[unit]]
+        node, host = layout.node_of(unit), layout.host_of(unit)
         started = time.time()
         urgency = layout.rank[layout.unit_node[unit]]
         attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host, urgency)
@@ -222,7 +232,7 @@ class _Run:
             if outcome is not None:
                 self._succeed(unit, attempt, outcome, started)
 
-    async def _carry_out(self, unit: int, attempt: Attempt) -> Outcome | None:
+    async def _carry_out(self, unit: Unit, attempt: Attempt) -> Outcome | None:
         """The outcome; None if the unit goes on later: it demands a value, or this is a dry run and it was told."""
         if self._prior is not None and (settled := await self._settle(unit, attempt)) is not None:
             return settled
@@ -251,43 +261,39 @@ class _Run:
             check = await attempt.precheck()
             if check.satisfied:
                 return Outcome(changed=True, check=check, values=check.values)
-            if check.satisfied is None:
+            if not self._state.repeat_unknown(unit, check.satisfied):
                 raise
         self._retrying(unit, attempt, "its outcome was unknown and its state does not hold", 0.0)
         return await self._change(unit, attempt, check)
 
-    def _lacks_values(self, unit: int) -> bool:
+    def _lacks_values(self, unit: Unit) -> bool:
         """True if a value it consumes, and could not ask for, was not produced."""
-        node, host = self._name(unit)
+        node, host = self._layout.name(unit)
         on_demand = bool(self._layout.demand_up[self._layout.unit_node[unit]])
         return not on_demand and bool(self._values.missing(self._graph.nodes[node], host))
 
-    def _writes(self, unit: int) -> bool:
+    def _writes(self, unit: Unit) -> bool:
         """False if all it can do is to wait."""
         return bool(self._layout.writes[self._layout.unit_node[unit]])
 
-    def _note_change(self, unit: int) -> None:
+    def _note_change(self, unit: Unit) -> None:
         """From now on steps that prove what others did know that something was done; waiting does nothing."""
         if self._writes(unit):
             self._ctx.caches.pipeline.set(RUN_CHANGED, True)
 
-    def _change(self, unit: int, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
+    def _change(self, unit: Unit, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
         self._state.begin_run(unit)
         index = self._layout.unit_node[unit]
         self._note_change(unit)
         number = self._state.attempts[unit]
         if self._prior is not None:
-            number += self._prior.attempts.get(self._name(unit), 0)
+            number += self._prior.attempts.get(self._layout.name(unit), 0)
         return attempt.change(number, f"{self._options.run}.{index}.{number}", check)
 
-    def _name(self, unit: int) -> tuple[str, str]:
-        layout = self._layout
-        return layout.nodes[layout.unit_node[unit]].id, layout.hosts[layout.unit_host[unit]]
-
-    async def _settle(self, unit: int, attempt: Attempt) -> Outcome | None:
+    async def _settle(self, unit: Unit, attempt: Attempt) -> Outcome | None:
         """What an earlier process of this run left of this unit, if that decides it."""
         assert self._prior is not None
-        name = self._name(unit)
+        name = self._layout.name(unit)
         done = self._prior.done.get(name)
         if done is not None and done.get("unreadable") and State(done["state"]) is State.SUCCEEDED:
             if self._values.has_all(attempt.node, name[1]):
@@ -298,7 +304,7 @@ class _Run:
 
     # Ends
 
-    def _succeed(self, unit: int, attempt: Attempt, outcome: Outcome, started: float) -> None:
+    def _succeed(self, unit: Unit, attempt: Attempt, outcome: Outcome, started: float) -> None:
         node, host = attempt.node, attempt.host
         extra: dict[str, object] = {}
         if outcome.values or self._layout.produces[self._layout.unit_node[unit]]:
@@ -314,7 +320,7 @@ class _Run:
         changed = outcome.changed or (self._prior is not None and self._prior.changed((node.id, host)))
         self._end(unit, attempt, State.SUCCEEDED if changed else State.SATISFIED, started, extra=extra)
 
-    def _fail(self, unit: int, attempt: Attempt, error: Exception, started: float) -> None:
+    def _fail(self, unit: Unit, attempt: Attempt, error: Exception, started: float) -> None:
         if not isinstance(error, JournalError):
             delay = self._state.retry_after(unit, error)
             if delay is not None:
@@ -324,23 +330,23 @@ class _Run:
                 self._timers += 1
                 asyncio.get_running_loop().call_later(delay, self._resume, unit)
                 return
-        elif self._state.stop is Stop.NO:
-            self._state.stop = Stop.FAILED  # without a journal nothing new may start
+        else:
+            self._state.halt()  # without a journal nothing new may start
         if self._ctx.logger.isEnabledFor(logging.DEBUG):
             self._ctx.logger.debug("%s on %s failed", attempt.node.id, attempt.host, exc_info=error)
         gone = isinstance(error, ConnectError | ConnectionLost)
         self._end(unit, attempt, State.FAILED, started, error=self._recorder.error(error), gone=gone)
 
-    def _retrying(self, unit: int, attempt: Attempt, why: str, delay: float) -> None:
+    def _retrying(self, unit: Unit, attempt: Attempt, why: str, delay: float) -> None:
         data = {"attempt": self._state.attempts.get(unit, 0), "delay": delay, "error": why}
         self._recorder.emit(EventKind.UNIT_RETRY, attempt.node.id, attempt.host, data)
 
-    def _resume(self, unit: int) -> None:
+    def _resume(self, unit: Unit) -> None:
         self._timers -= 1
         self._state.resume(unit)
         self._dispatch()
 
-    def _predict(self, unit: int, attempt: Attempt, prediction: Prediction, check: Check) -> None:
+    def _predict(self, unit: Unit, attempt: Attempt, prediction: Prediction, check: Check) -> None:
         self._state.predict_change(unit)
         self._note_change(unit)
         self._end(
@@ -349,7 +355,7 @@ class _Run:
 
     def _end(
         self,
-        unit: int,
+        unit: Unit,
         attempt: Attempt,
         state: State,
         started: float,
@@ -388,7 +394,7 @@ class _Run:
         self._recorder.done(unit, attempt.node.id, result, extra)
         self._state.finish(unit, state, host_gone=gone)
 
-    def _waited(self, unit: int, state: State) -> bool:
+    def _waited(self, unit: Unit, state: State) -> bool:
         """True if it was begun, and waiting was all it did."""
         begun = state is State.SUCCEEDED or unit in self._state.attempts
         return begun and not self._writes(unit)
@@ -422,7 +428,7 @@ class _Run:
             "graph": self._graph.digest,
             "units": self._layout.units,
             "nodes": len(self._layout.nodes),
-            "hosts": self._layout.hosts,
+            "hosts": [*self._graph.hosts],
             "dry_run": self._options.dry_run,
         }
         self._recorder.emit(EventKind.RUN_RESUMED if resumed else EventKind.RUN_STARTED, data=data)
@@ -432,13 +438,13 @@ class _Run:
         counts = {name: getattr(host.connector, "round_trips", None) for name, host in self._ctx.host_runtimes.items()}
         return {name: count for name, count in counts.items() if count is not None and name in self._layout.hosts}
 
-    def _changed(self) -> list[int]:
+    def _changed(self) -> list[Unit]:
         """What this run changed, or may have."""
         changed = []
         for unit, result in self._recorder.results.items():
             if not self._writes(unit):
                 continue
-            earlier = self._prior is not None and self._prior.changed(self._name(unit))
+            earlier = self._prior is not None and self._prior.changed(self._layout.name(unit))
             if earlier or result.attempts or result.state is State.SUCCEEDED:
                 changed.append(unit)
         return changed
@@ -452,7 +458,7 @@ class _Run:
                 {results[unit].host: results[unit] for unit in layout.units_of(index)},
                 node.optional,
             )
-            for index, node in enumerate(layout.nodes)
+            for index, node in layout.each_node()
         }
         return GraphExecutionResult(
             run=self._options.run,

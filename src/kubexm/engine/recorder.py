@@ -10,6 +10,7 @@ from typing import Any
 
 from kubexm.connector import Stream
 from kubexm.engine.journal import Journal
+from kubexm.engine.layout import Unit
 from kubexm.events import Event, EventKind, Observer
 from kubexm.plan import ErrorInfo, HostResult
 from kubexm.redact import Redactor
@@ -36,7 +37,7 @@ class Recorder:
         self.logger = logger
         self._observers = observers
         self._logs = logs
-        self.results: dict[int, HostResult] = {}
+        self.results: dict[Unit, HostResult] = {}
 
     def emit(self, kind: EventKind, node: str = "", host: str = "", data: Mapping[str, Any] | None = None) -> Event:
         """Journals an event and shows it to everyone."""
@@ -45,7 +46,7 @@ class Recorder:
             self._show(event)
         return event
 
-    def done(self, unit: int, node: str, result: HostResult, extra: Mapping[str, Any] | None = None) -> None:
+    def done(self, unit: Unit, node: str, result: HostResult, extra: Mapping[str, Any] | None = None) -> None:
         """A unit has its final state."""
         self.results[unit] = result
         host, state, started, _, busy, attempts, out, err, error, cause, reason, foreseen, diff, warnings, *_ = result
@@ -76,7 +77,7 @@ class Recorder:
         data.update(extra or {})
         self.emit(_DONE, node, host, data)
 
-    def rolled_back(self, unit: int, *, ok: bool) -> None:
+    def rolled_back(self, unit: Unit, *, ok: bool) -> None:
         """Notes in a unit's result how its rollback ended."""
         self.results[unit] = self.results[unit]._replace(rolled_back=ok)
 

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 
-from kubexm.engine.layout import Layout
+from kubexm.engine.layout import Layout, NodeIndex, Unit
 from kubexm.engine.prior import Prior
 from kubexm.engine.recorder import Recorder
 from kubexm.events import EventKind
@@ -20,10 +20,10 @@ _TIMEOUT = 1800.0
 
 
 async def roll_back(
-    ctx: Context, layout: Layout, recorder: Recorder, run: str, units: Iterable[int], prior: Prior | None = None
+    ctx: Context, layout: Layout, recorder: Recorder, run: str, units: Iterable[Unit], prior: Prior | None = None
 ) -> None:
     """Rolls the units back, the last node first, all hosts of a node at once. What fails is told; the rest goes on."""
-    by_node: dict[int, list[int]] = defaultdict(list)
+    by_node: dict[NodeIndex, list[Unit]] = defaultdict(list)
     for unit in units:
         by_node[layout.unit_node[unit]].append(unit)
     for index in sorted(by_node, reverse=True):
@@ -36,7 +36,7 @@ async def roll_back(
                 recorder.rolled_back(unit, ok=False)
 
 
-async def _undo(ctx: Context, layout: Layout, recorder: Recorder, run: str, unit: int, prior: Prior) -> None:
+async def _undo(ctx: Context, layout: Layout, recorder: Recorder, run: str, unit: Unit, prior: Prior) -> None:
     node, host = layout.nodes[layout.unit_node[unit]], layout.hosts[layout.unit_host[unit]]
     if host not in ctx.host_runtimes:  # it changed before a resume, and cannot be reached now
         recorder.rolled_back(unit, ok=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from kubexm.engine.claims import Claims
-from kubexm.engine.layout import Layout
+from kubexm.engine.layout import HostIndex, Layout, NodeIndex, Root, Unit, by_node
 from kubexm.errors import (
     AuthenticationError,
     ConfigError,
@@ -93,30 +93,31 @@ class RunState:
         self.stop = Stop.NO
         self.active = 0
         self.left = layout.units
-        self.ended: list[int] = []
-        """Units that reached a final state without the driver's doing, since it last looked."""
-        self.root: dict[int, int] = {}
-        """For blocked units: the unit that failed, or -1 - host for a host that was lost from the start."""
-        self.lost: dict[int, int] = {}
-        """Hosts that dropped out, and their root as in `root`."""
-        self.unreached: dict[int, int] = {}
-        """Hosts that could not be reached at the start and had no budget, and their root."""
-        self.attempts: dict[int, int] = {}
+        self.root: dict[Unit, Root] = {}
+        """Why each blocked unit is blocked."""
+        self.lost: dict[HostIndex, Root] = {}
+        """Hosts that dropped out, and why."""
+        self.unreached: dict[HostIndex, Root] = {}
+        """Hosts that could not be reached at the start and had no budget."""
+        self.attempts: dict[Unit, int] = {}
+        self._ended: list[Unit] = []
+        self._repeated: set[Unit] = set()
+        """Units that were run again because their outcome was unknown."""
         self._phase = bytearray(layout.units)
         self._ready: list[int] = []
         """A heap of units, each with its node's turn added."""
-        self._skipped: list[int] = []
-        self._parked_node: dict[int, deque[int]] = {}
-        self._parked_host: dict[int, list[int]] = {}
-        self._running: dict[int, int] = {}
-        self._would: dict[int, list[int]] = {}
-        self._would_cluster: list[int] = []
-        self._bounded = [
+        self._skipped: list[Unit] = []
+        self._parked_node: dict[NodeIndex, deque[Unit]] = {}
+        self._parked_host: dict[HostIndex, list[Unit]] = {}
+        self._running: dict[NodeIndex, int] = {}
+        self._would: dict[HostIndex, list[NodeIndex]] = {}
+        self._would_cluster: list[NodeIndex] = []
+        self._bounded = by_node(
             node.max_parallel is not None or bool(writes)
             for node, writes in zip(layout.nodes, layout.writes, strict=True)
-        ]
+        )
         """Nodes whose units may have to wait for room, each other's or that of what they write."""
-        self._plain = [not node.excluded and not node.on_demand for node in layout.nodes]
+        self._plain = by_node(not node.excluded and not node.on_demand for node in layout.nodes)
         """Nodes whose units are ready as soon as all they wait for is done."""
         self._room = {budget.name: budget.allowed for budget in layout.graph.policy.budgets}
         self._budget = {host: budget.name for budget in layout.graph.policy.budgets for host in budget.hosts}
@@ -127,14 +128,14 @@ class RunState:
 
     def _count(self) -> None:
         layout = self.layout
-        self._node_left = [len(node.hosts) for node in layout.nodes]
-        self._barriers = [len(up) for up in layout.after_up]
+        self._node_left: dict[NodeIndex, int] = {index: len(node.hosts) for index, node in layout.each_node()}
+        self._barriers: dict[NodeIndex, int] = {index: len(layout.after_up[index]) for index, _ in layout.each_node()}
         self._waits = [0] * layout.units
-        self._demanded: set[int] = set()
-        self._demanders: dict[int, list[int]] = {}
-        self._demands: dict[int, int] = {}
-        self._consumers: dict[int, int] = {}
-        for index, node in enumerate(layout.nodes):
+        self._demanded: set[Unit] = set()
+        self._demanders: dict[Unit, list[Unit]] = {}
+        self._demands: dict[Unit, int] = {}
+        self._consumers: dict[Unit, int] = {}
+        for index, node in layout.each_node():
             gate = 1 if self._barriers[index] else 0
             for unit in layout.units_of(index):
                 host = layout.unit_host[unit]
@@ -148,10 +149,10 @@ class RunState:
                     self._consumers.setdefault(unit, 0)
 
     def _open_first(self) -> None:
-        for index in range(len(self.layout.nodes)):
-            if not self._barriers[index] and not self.layout.nodes[index].hosts and not self.layout.after_up[index]:
+        for index, node in self.layout.each_node():
+            if not self._barriers[index] and not node.hosts and not self.layout.after_up[index]:
                 self._complete(index)
-        for unit in range(self.layout.units):
+        for unit in self.layout.each_unit():
             if not self._waits[unit] and self._phase[unit] == _WAITING:
                 self._open(unit)
         for unit, consumers in list(self._consumers.items()):
@@ -167,19 +168,19 @@ class RunState:
         """True if nothing is active and nothing can start any more."""
         return not self.active and (not self.left or self.stop is not Stop.NO)
 
-    def phase(self, unit: int) -> Phase:
+    def phase(self, unit: Unit) -> Phase:
         """Where the unit stands."""
         return Phase(self._phase[unit])
 
-    def final(self, unit: int) -> State:
+    def final(self, unit: Unit) -> State:
         """The final state of a unit that has one."""
         return _STATE[Phase(self._phase[unit])]
 
-    def take(self) -> int | None:
+    def take(self) -> Unit | None:
         """The most urgent unit that may start now, which is active from here on; None if there is none."""
         layout, ready = self.layout, self._ready
         while ready and self.stop is Stop.NO:
-            unit = heapq.heappop(ready) % layout.units
+            unit = Unit(heapq.heappop(ready) % layout.units)
             node = layout.unit_node[unit]
             if self._phase[unit] != _READY:  # it was blocked meanwhile: the room it was given goes to another
                 self._unpark_node(node)
@@ -194,16 +195,16 @@ class RunState:
             return unit
         return None
 
-    def satisfied_ahead(self, unit: int) -> bool:
+    def satisfied_ahead(self, unit: Unit) -> bool:
         """True if a verdict read ahead may be used instead of a precheck."""
         return self.claims.satisfied(unit)
 
-    def read_ahead(self, unit: int, since: int) -> None:
+    def read_ahead(self, unit: Unit, since: int) -> None:
         """A precheck before the unit's turn, begun at clock `since`, was satisfied."""
         if self._phase[unit] < _FINAL:
             self.claims.note(unit, since)
 
-    def unknown(self, unit: int) -> bool:
+    def unknown(self, unit: Unit) -> bool:
         """In a dry run: True if it reads what something before it would change."""
         layout = self.layout
         node, host = layout.unit_node[unit], layout.unit_host[unit]
@@ -221,33 +222,33 @@ class RunState:
             return RunStatus.FAILED
         return RunStatus.PARTIAL if self.lost else RunStatus.SUCCEEDED
 
-    def _all(self, phase: Phase) -> Iterable[int]:
+    def _all(self, phase: Phase) -> Iterable[Unit]:
         """The units that stand there."""
-        unit = self._phase.find(phase)
-        while unit >= 0:
-            yield unit
-            unit = self._phase.find(phase, unit + 1)
+        found = self._phase.find(phase)
+        while found >= 0:
+            yield Unit(found)
+            found = self._phase.find(phase, found + 1)
 
-    def _counts(self, failed: int) -> bool:
+    def _counts(self, failed: Unit) -> bool:
         """True if this failure is the run's: not of something optional, nor of a host within its budget."""
         return not self._optional(failed) and self.layout.unit_host[failed] not in self.lost
 
     # What the driver tells
 
-    def demand(self, unit: int) -> bool:
+    def demand(self, unit: Unit) -> bool:
         """The unit needs what is produced on demand; True if it has to wait, and is taken again when all is there."""
         layout = self.layout
         node = layout.unit_node[unit]
         if not layout.demand_up[node]:
             return False
-        open_makers: list[int] = []
+        open_makers: list[Unit] = []
         for maker in layout.demand_up[node]:
             for made in layout.wanted(unit, maker):
                 phase = self._phase[made]
                 if phase in (Phase.FAILED, Phase.BLOCKED, Phase.CANCELLED, Phase.INTERRUPTED):
                     self._leave(unit)
                     self._phase[unit] = Phase.WAITING
-                    self._block([unit], self.root.get(made, made))
+                    self._block([unit], self._root_of(made))
                     return True
                 if phase < _FINAL:
                     open_makers.append(made)
@@ -265,12 +266,12 @@ class RunState:
         self._skip_excluded()
         return True
 
-    def begin_run(self, unit: int) -> None:
+    def begin_run(self, unit: Unit) -> None:
         """The unit is about to change something."""
         self.attempts[unit] = self.attempts.get(unit, 0) + 1
         self.claims.begin(unit)
 
-    def retry_after(self, unit: int, error: BaseException) -> float | None:
+    def retry_after(self, unit: Unit, error: BaseException) -> float | None:
         """Seconds until another attempt is due, or None if this failure is final."""
         retry = self.layout.nodes[self.layout.unit_node[unit]].retry
         attempt = max(1, self.attempts.get(unit, 0))
@@ -278,18 +279,18 @@ class RunState:
             return None
         return retry.wait(attempt)
 
-    def postpone(self, unit: int) -> None:
+    def postpone(self, unit: Unit) -> None:
         """The unit's attempt failed and another is due later; `resume` when it is."""
         self.attempts.setdefault(unit, 1)
         self._leave(unit)
         self._phase[unit] = Phase.POSTPONED
 
-    def resume(self, unit: int) -> None:
+    def resume(self, unit: Unit) -> None:
         """A postponed unit may be taken again."""
         if self._phase[unit] == Phase.POSTPONED:
             self._make_ready(unit)
 
-    def finish(self, unit: int, state: State, *, host_gone: bool = False) -> None:
+    def finish(self, unit: Unit, state: State, *, host_gone: bool = False) -> None:
         """An active unit ended: good, failed or interrupted. `host_gone`: its host cannot be reached any more."""
         self._leave(unit)
         phase = _PHASE[state]
@@ -304,20 +305,45 @@ class RunState:
         if self._skipped:
             self._skip_excluded()
 
-    def predict_change(self, unit: int) -> None:
+    def predict_change(self, unit: Unit) -> None:
         """In a dry run: this unit would change what it writes."""
         node = self.layout.unit_node[unit]
         self._would.setdefault(self.layout.unit_host[unit], []).append(node)
         if clash_in_cluster(self.layout.writes[node], frozenset({"*"})):
             self._would_cluster.append(node)
 
+    def repeat_unknown(self, unit: Unit, satisfied: bool | None) -> bool:
+        """After an unknown outcome, precheck said this: True if the unit is to be run again, once and at once.
+
+        Nothing is repeated that cannot be read back: nobody could tell whether it was done twice.
+        """
+        if satisfied is not False or unit in self._repeated:
+            return False
+        self._repeated.add(unit)
+        return True
+
     def cancel(self) -> None:
         """Start nothing new; what is active goes on to its end."""
         self.stop = Stop.CANCELLED
 
+    def halt(self) -> None:
+        """Start nothing new after a failure: the journal cannot be written, or the policy is fail_fast."""
+        if self.stop is Stop.NO:
+            self.stop = Stop.FAILED
+
+    def take_ended(self) -> list[Unit]:
+        """The units that reached a final state without the driver's doing since this was last asked."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    @property
+    def has_ended(self) -> bool:
+        """True if `take_ended` would return something."""
+        return bool(self._ended)
+
     def conclude(self) -> None:
         """Nothing will start any more: what never started is cancelled, what waited for another attempt has failed."""
-        for unit in range(self.layout.units) if self.left else ():
+        for unit in self.layout.each_unit() if self.left else ():
             if self._phase[unit] == Phase.POSTPONED:
                 self._end(unit, Phase.FAILED)
             elif self._phase[unit] < _FINAL:
@@ -327,10 +353,10 @@ class RunState:
 
     # Rules
 
-    def _optional(self, unit: int) -> bool:
+    def _optional(self, unit: Unit) -> bool:
         return self.layout.nodes[self.layout.unit_node[unit]].optional
 
-    def _has_room(self, unit: int, node: int) -> bool:
+    def _has_room(self, unit: Unit, node: NodeIndex) -> bool:
         most = self.layout.nodes[node].max_parallel
         if most is not None and self._running.get(node, 0) >= most:
             self._parked_node.setdefault(node, deque()).append(unit)
@@ -343,7 +369,7 @@ class RunState:
             self._running[node] = self._running.get(node, 0) + 1
         return True
 
-    def _leave(self, unit: int) -> None:
+    def _leave(self, unit: Unit) -> None:
         """No longer active: its place and its claim are free."""
         self.active -= 1
         node = self.layout.unit_node[unit]
@@ -358,7 +384,7 @@ class RunState:
                 for other in self._parked_host.pop(self.layout.unit_host[unit], ()):
                     self._push(other)
 
-    def _unpark_node(self, node: int) -> None:
+    def _unpark_node(self, node: NodeIndex) -> None:
         parked = self._parked_node.get(node)
         while parked:
             unit = parked.popleft()
@@ -366,27 +392,27 @@ class RunState:
                 self._push(unit)
                 return
 
-    def _missing_value(self, unit: int, node: int) -> int | None:
+    def _missing_value(self, unit: Unit, node: NodeIndex) -> Root | None:
         """The root cause if a value this unit consumes can no longer come."""
         host = self.layout.unit_host[unit]
         for maker, own_host in self.layout.value_up[node]:
-            makers: Iterable[int] = self.layout.units_of(maker)
+            makers: Iterable[Unit] = self.layout.units_of(maker)
             if own_host:
                 own = self.layout.unit_on[maker].get(host)
                 makers = () if own is None else (own,)
             for made in makers:
                 if self._phase[made] in (Phase.FAILED, Phase.BLOCKED):
-                    return self.root.get(made, made)
+                    return self._root_of(made)
         return None
 
-    def _push(self, unit: int) -> None:
+    def _push(self, unit: Unit) -> None:
         heapq.heappush(self._ready, self.layout.turn[self.layout.unit_node[unit]] + unit)
 
-    def _make_ready(self, unit: int) -> None:
+    def _make_ready(self, unit: Unit) -> None:
         self._phase[unit] = _READY
         self._push(unit)
 
-    def _open(self, unit: int) -> None:
+    def _open(self, unit: Unit) -> None:
         """All it waits for is done."""
         index = self.layout.unit_node[unit]
         if self._plain[index]:
@@ -405,14 +431,14 @@ class RunState:
                 self._end(unit, Phase.EXCLUDED)
                 self._release(unit)
 
-    def _end(self, unit: int, phase: Phase) -> None:
+    def _end(self, unit: Unit, phase: Phase) -> None:
         """A final state that the driver did not bring about."""
         self._phase[unit] = phase
         self.left -= 1
-        self.ended.append(unit)
+        self._ended.append(unit)
         self._forget_demand(unit)
 
-    def _release(self, unit: int) -> None:
+    def _release(self, unit: Unit) -> None:
         """Done for edges: what waited for it goes on."""
         layout = self.layout
         node, host = layout.unit_node[unit], layout.unit_host[unit]
@@ -427,18 +453,18 @@ class RunState:
                     self._make_ready(demander)
         self._drop_out(node)
 
-    def _step_down(self, unit: int) -> None:
+    def _step_down(self, unit: Unit) -> None:
         self._waits[unit] -= 1
         if not self._waits[unit] and self._phase[unit] == _WAITING:
             self._open(unit)
 
-    def _drop_out(self, node: int) -> None:
+    def _drop_out(self, node: NodeIndex) -> None:
         """One unit less to wait for at this node's barrier."""
         self._node_left[node] -= 1
         if not self._node_left[node]:
             self._complete(node)
 
-    def _complete(self, node: int) -> None:
+    def _complete(self, node: NodeIndex) -> None:
         pending = [node]
         while pending:
             for other in self.layout.after_down[pending.pop()]:
@@ -450,20 +476,24 @@ class RunState:
                 for unit in self.layout.units_of(other):
                     self._step_down(unit)
 
-    def _failed(self, unit: int, *, host_gone: bool) -> None:
-        host = self.layout.unit_host[unit]
+    def _root_of(self, unit: Unit) -> Root:
+        """Why a unit that failed or is blocked is so: itself, or what blocked it."""
+        return self.root.get(unit, Root(unit))
+
+    def _failed(self, unit: Unit, *, host_gone: bool) -> None:
+        host, root = self.layout.unit_host[unit], Root(unit)
         if host not in self.lost and self._spend(self.layout.hosts[host]):
-            self.lost[host] = unit
-            self._drop_host(host, unit)
+            self.lost[host] = root
+            self._drop_host(host, root)
         if host in self.lost:
-            self._block(self._demanders.pop(unit, ()), unit)
+            self._block(self._demanders.pop(unit, ()), root)
             self._drop_out(self.layout.unit_node[unit])
             return
         if host_gone:
-            self._block(self.layout.units_of_host[host], unit)
-        self._block(self._below([unit]), unit)
-        if self.layout.graph.policy.mode is FailureMode.FAIL_FAST and self.stop is Stop.NO:
-            self.stop = Stop.FAILED
+            self._block(self.layout.units_of_host[host], root)
+        self._block(self._below([unit]), root)
+        if self.layout.graph.policy.mode is FailureMode.FAIL_FAST:
+            self.halt()
 
     def _spend(self, host: str) -> bool:
         name = self._budget.get(host)
@@ -476,7 +506,7 @@ class RunState:
         index = self.layout.host_index.get(host)
         if index is None:
             return
-        root = -1 - index
+        root = Root(-1 - index)
         if self._spend(host):
             self.lost[index] = root
             self._drop_host(index, root)
@@ -484,20 +514,20 @@ class RunState:
             self.unreached[index] = root
             self._block(self.layout.units_of_host[index], root)
 
-    def _drop_host(self, host: int, root: int) -> None:
+    def _drop_host(self, host: HostIndex, root: Root) -> None:
         """Everything that has not started on this host is blocked, and no barrier waits for it any more."""
         for unit in self.layout.units_of_host[host]:
             if self._stuck(unit, root):
                 self._block(self._demanders.pop(unit, ()), root)
                 self._drop_out(self.layout.unit_node[unit])
 
-    def _block(self, units: Iterable[int], root: int) -> None:
+    def _block(self, units: Iterable[Unit], root: Root) -> None:
         """These units can never start: blocked, and with them all below."""
         pending = list(units)
         while pending:
             pending = self._below([unit for unit in pending if self._stuck(unit, root)])
 
-    def _stuck(self, unit: int, root: int) -> bool:
+    def _stuck(self, unit: Unit, root: Root) -> bool:
         """Ends a unit that has not started; False if it has."""
         if self._phase[unit] >= _FINAL or self._phase[unit] == _ACTIVE:
             return False
@@ -507,18 +537,18 @@ class RunState:
         self._end(unit, Phase.EXCLUDED if excluded else Phase.BLOCKED)
         return True
 
-    def _below(self, units: Iterable[int]) -> list[int]:
+    def _below(self, units: Iterable[Unit]) -> list[Unit]:
         """All that waits directly for these units."""
         layout = self.layout
-        below: list[int] = []
-        nodes: list[int] = []
+        below: list[Unit] = []
+        nodes: list[NodeIndex] = []
         for unit in units:
             node, host = layout.unit_node[unit], layout.unit_host[unit]
             places = (layout.unit_on[other].get(host) for other in layout.same_down[node])
             below.extend(place for place in places if place is not None)
             below.extend(self._demanders.pop(unit, ()))
             nodes.extend(layout.after_down[node])
-        seen: set[int] = set()
+        seen: set[NodeIndex] = set()
         while nodes:
             node = nodes.pop()
             if node not in seen:
@@ -528,7 +558,7 @@ class RunState:
                     nodes.extend(layout.after_down[node])
         return below
 
-    def _forget_demand(self, unit: int) -> None:
+    def _forget_demand(self, unit: Unit) -> None:
         """A consumer is done with: what nobody can demand any more is excluded."""
         layout = self.layout
         for maker in layout.demand_up[layout.unit_node[unit]]:

@@ -92,14 +92,23 @@ async def test_a_dry_run_tells_that_proof_will_be_needed(tmp_path: Path) -> None
     assert result.nodes["m.t.proof"].hosts["a"].prediction is Prediction.CHANGE
 
 
-async def test_a_resumed_run_knows_what_its_earlier_process_changed(tmp_path: Path) -> None:
-    world = World("a")
+async def test_a_resumed_run_knows_what_its_earlier_process_changed_on_any_host(tmp_path: Path) -> None:
+    world = World("a", "b", "c")
     plan = graph(
-        node("one", "a"), node("two", "a", after=("m.t.one",)), node("proof", "a", Proof(), after=("m.t.two",))
+        node("wait", "abc", Wait(name="wait")),
+        node("one", "c"),
+        node("two", "a", after=("m.t.one",)),
+        node("proof", "a", Proof(), after=("m.t.two",)),
     )
+    for things in world.things.values():
+        things.add("wait")
     world.broken.add(("a", "two"))
     first = await execute(world, plan, tmp_path)
-    assert states(first) == {"one@a": "succeeded", "two@a": "failed", "proof@a": "blocked"}
+    assert {name: state for name, state in states(first).items() if not name.startswith("wait")} == {
+        "one@c": "succeeded",
+        "two@a": "failed",
+        "proof@a": "blocked",
+    }
     world.broken.clear()
     world.things["a"].add("two")  # somebody did it meanwhile
     resumed = await execute(world, plan, tmp_path, resume=True)

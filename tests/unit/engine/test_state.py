@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubexm.engine.layout import Layout
+from kubexm.engine.layout import HostIndex, Layout, Unit
 from kubexm.engine.state import Phase, RunState, Stop, worth_retrying
 from kubexm.errors import CommandError, ConnectionLost, FencedError, OutcomeUnknown, StepError
 from kubexm.plan import (
@@ -24,6 +24,7 @@ from kubexm.plan import (
 )
 from kubexm.step import clash
 from tests.unit.engine.graphs import HOSTS, Sim, graphs
+from tests.unit.engine.world import GROUND
 
 GOOD = (Phase.SUCCEEDED, Phase.SATISFIED, Phase.EXCLUDED)
 ERROR = CommandError(host="a", command="false", exit_code=1)
@@ -38,8 +39,8 @@ class Simulation:
     outcome: Callable[[], str]
 
     def play(self) -> None:
-        active: list[int] = []
-        postponed: list[int] = []
+        active: list[Unit] = []
+        postponed: list[Unit] = []
         for _ in range(10_000):
             if self.state.over:
                 break
@@ -56,7 +57,7 @@ class Simulation:
                 pytest.fail("nothing is active, nothing can start, and it is not over")
         self.state.conclude()
 
-    def end(self, unit: int, postponed: list[int]) -> None:
+    def end(self, unit: Unit, postponed: list[Unit]) -> None:
         state = self.state
         match self.outcome():
             case "satisfied":
@@ -76,7 +77,7 @@ class Simulation:
                 else:
                     state.finish(unit, State.FAILED, host_gone=what == "gone")
 
-    def check_start(self, unit: int, active: list[int]) -> None:
+    def check_start(self, unit: Unit, active: list[Unit]) -> None:
         layout, state = self.state.layout, self.state
         node, host = layout.unit_node[unit], layout.unit_host[unit]
         for up in layout.after_up[node]:
@@ -94,7 +95,7 @@ class Simulation:
             assert sum(layout.unit_node[other] == node for other in active) < most
         assert state.stop is Stop.NO
 
-    def passable(self, unit: int) -> bool:
+    def passable(self, unit: Unit) -> bool:
         state, layout = self.state, self.state.layout
         phase = state.phase(unit)
         optional = layout.nodes[layout.unit_node[unit]].optional
@@ -124,7 +125,7 @@ def test_any_run_ends_with_every_unit_in_one_final_state_for_a_reason(
         state, lambda most: data.draw(st.integers(0, most - 1)), lambda: data.draw(st.sampled_from(outcomes))
     ).play()
     assert not state.active
-    for unit in range(layout.units):
+    for unit in layout.each_unit():
         phase = state.phase(unit)
         assert phase >= Phase.SUCCEEDED, f"unit {unit} has no final state"
         if phase is Phase.BLOCKED:
@@ -134,15 +135,15 @@ def test_any_run_ends_with_every_unit_in_one_final_state_for_a_reason(
     if outcomes == ("succeeded",) and not lost:
         assert state.status() is RunStatus.SUCCEEDED
         wanted = (Phase.SUCCEEDED, Phase.EXCLUDED)
-        assert all(state.phase(unit) in wanted for unit in range(layout.units))
+        assert all(state.phase(unit) in wanted for unit in layout.each_unit())
 
 
-def check_root_cause(state: RunState, unit: int, lost: list[str]) -> None:
+def check_root_cause(state: RunState, unit: Unit, lost: list[str]) -> None:
     root = state.root[unit]
     if root < 0:
-        assert state.layout.hosts[-1 - root] in lost
+        assert state.layout.hosts[HostIndex(-1 - root)] in lost
     else:
-        assert state.phase(root) is Phase.FAILED
+        assert state.phase(Unit(root)) is Phase.FAILED
 
 
 @settings(max_examples=120, deadline=None)
@@ -150,19 +151,21 @@ def check_root_cause(state: RunState, unit: int, lost: list[str]) -> None:
 def test_ended_lists_each_unit_the_driver_did_not_end_exactly_once(graph: ExecutionGraph, data: st.DataObject) -> None:
     layout = Layout(graph)
     state = RunState(layout)
-    ended_by_driver: set[int] = set()
+    ended_by_driver: set[Unit] = set()
 
     class Noted(Simulation):
-        def end(self, unit: int, postponed: list[int]) -> None:
+        def end(self, unit: Unit, postponed: list[Unit]) -> None:
             super().end(unit, postponed)
             if self.state.phase(unit) in (Phase.SUCCEEDED, Phase.SATISFIED, Phase.FAILED, Phase.INTERRUPTED):
                 ended_by_driver.add(unit)
 
     outcomes = ("succeeded", "satisfied", "failed", "gone")
     Noted(state, lambda most: data.draw(st.integers(0, most - 1)), lambda: data.draw(st.sampled_from(outcomes))).play()
-    assert len(state.ended) == len(set(state.ended))
-    assert set(state.ended).isdisjoint(ended_by_driver)
-    assert set(state.ended) | ended_by_driver == set(range(layout.units))
+    ended = state.take_ended()
+    assert len(ended) == len(set(ended))
+    assert set(ended).isdisjoint(ended_by_driver)
+    assert set(ended) | ended_by_driver == set(layout.each_unit())
+    assert not state.take_ended()
 
 
 @settings(max_examples=120, deadline=None)
@@ -172,16 +175,16 @@ def test_a_verdict_is_used_only_if_nothing_it_read_was_written_since(
 ) -> None:
     layout = Layout(graph)
     state = RunState(layout)
-    began: list[tuple[int, int]] = []
-    noted: dict[int, int] = {}
-    active: list[int] = []
+    began: list[tuple[Unit, int]] = []
+    noted: dict[Unit, int] = {}
+    active: list[Unit] = []
     for clock in range(60):
         action = data.draw(st.sampled_from(("take", "run", "end", "read")))
         if action == "take" and (unit := state.take()) is not None:
             if state.satisfied_ahead(unit):
-                for node, when in began:
-                    same_host = layout.unit_host[node] == layout.unit_host[unit]
-                    reads, writes = layout.reads[layout.unit_node[unit]], layout.writes[layout.unit_node[node]]
+                for other, when in began:
+                    same_host = layout.unit_host[other] == layout.unit_host[unit]
+                    reads, writes = layout.reads[layout.unit_node[unit]], layout.writes[layout.unit_node[other]]
                     assert not (when > noted[unit] and same_host and clash(reads, writes)), "a stale verdict was used"
             active.append(unit)
         elif action == "run" and active:
@@ -192,10 +195,10 @@ def test_a_verdict_is_used_only_if_nothing_it_read_was_written_since(
         elif action == "end" and active:
             state.finish(active.pop(), State.SUCCEEDED)
         elif action == "read" and layout.units:
-            unit = data.draw(st.integers(0, layout.units - 1))
-            if state.phase(unit) < Phase.ACTIVE:
-                state.read_ahead(unit, state.claims.clock)
-                noted[unit] = clock
+            early = Unit(data.draw(st.integers(0, layout.units - 1)))
+            if state.phase(early) < Phase.ACTIVE:
+                state.read_ahead(early, state.claims.clock)
+                noted[early] = clock
 
 
 def node(name: str, hosts: str, **more: object) -> ExecutionNode:
@@ -203,7 +206,7 @@ def node(name: str, hosts: str, **more: object) -> ExecutionNode:
 
 
 def run_state(*nodes: ExecutionNode, policy: FailurePolicy | None = None, lost: tuple[str, ...] = ()) -> RunState:
-    graph = ExecutionGraph.build("t", ExecutionFragment(nodes), policy=policy)
+    graph = ExecutionGraph.build("t", ExecutionFragment((GROUND, *nodes)), policy=policy)
     return RunState(Layout(graph), lost=lost)
 
 
@@ -228,7 +231,8 @@ def phases(state: RunState) -> dict[str, str]:
         f"{layout.nodes[layout.unit_node[u]].id.removeprefix('m.t.')}@{layout.hosts[layout.unit_host[u]]}": state.final(
             u
         ).value
-        for u in range(layout.units)
+        for u in layout.each_unit()
+        if layout.node_of(u) is not GROUND
     }
 
 
