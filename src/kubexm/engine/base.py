@@ -17,7 +17,11 @@ __all__ = ["Cancellation", "Engine", "RunOptions"]
 
 
 class Cancellation:
-    """How a run is stopped from outside: once to finish what runs and start nothing, twice to stop now."""
+    """How a run is stopped from outside.
+
+    Once: what runs finishes, and nothing starts. Twice: what runs is stopped now. Both times brackets that are open are
+    closed; abandoned, or cancelled for a third time, the run leaves even these.
+    """
 
     def __init__(self) -> None:
         self.level = 0
@@ -25,9 +29,16 @@ class Cancellation:
 
     def cancel(self) -> None:
         """One level further."""
-        self.level = min(self.level + 1, 2)
+        self._raise_to(min(self.level + 1, 3))
+
+    def abandon(self) -> None:
+        """Stops now, and closes nothing: somebody else may own the cluster."""
+        self._raise_to(3)
+
+    def _raise_to(self, level: int) -> None:
+        self.level = level
         for listener in self._listeners:
-            listener(self.level)
+            listener(level)
 
     def listen(self, listener: Callable[[int], None]) -> None:
         """Calls it with the level, now if something was cancelled already, and at each change."""

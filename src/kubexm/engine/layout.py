@@ -53,6 +53,8 @@ class Layout:
         self.consumes: Table[NodeIndex, bool] = by_node(bool(node.step.consumes()) for node in self.nodes)
         self.reads: Table[NodeIndex, Resources] = by_node(node.step.reads() for node in self.nodes)
         self.writes: Table[NodeIndex, Resources] = by_node(node.step.writes() for node in self.nodes)
+        self.closer_of = self._closers()
+        """The closing unit of each opening one."""
         self.rank = self._ranks()
         self.turn = self._turns()
 
@@ -90,7 +92,7 @@ class Layout:
         self.after_up, self.after_down = table(), table()
         self.same_up, self.same_down = table(), table()
         self.demand_up = table()
-        """The on-demand nodes whose values this node may ask for; no wait until it does."""
+        """The on-demand nodes this node may ask for; no wait until it does."""
         for index, node in self.each_node():
             for names, up, down in (
                 (node.after, self.after_up, self.after_down),
@@ -116,6 +118,31 @@ class Layout:
             value_up.append([need for need in needs if not self.nodes[need[0]].on_demand])
         self.value_up = cast("Table[NodeIndex, list[tuple[NodeIndex, bool]]]", value_up)
         """(producer, whether this host's value alone is needed) for each value a node cannot do without."""
+
+    def _closers(self) -> dict[Unit, Unit]:
+        pairs = [(self.node_index[one.opener], self.node_index[one.closer]) for one in self.graph.brackets]
+        return {
+            unit: self.unit_on[closer][self.unit_host[unit]]
+            for opener, closer in pairs
+            for unit in self.units_of(opener)
+        }
+
+    def inside(self, closer: Unit) -> set[Unit]:
+        """The units of its bracket that a closing unit waits for, directly or not."""
+        index = self.unit_node[closer]
+        bracket = next(one for one in self.graph.brackets if one.closer == self.nodes[index].id)
+        members = {self.node_index[name] for name in bracket.inside | {bracket.opener}}
+        found: set[Unit] = set()
+        waiting = [closer]
+        while waiting:
+            unit = waiting.pop()
+            node, host = self.unit_node[unit], self.unit_host[unit]
+            above = [other for up in self.after_up[node] if up in members for other in self.units_of(up)]
+            above += [self.unit_on[up][host] for up in self.same_up[node] if up in members and host in self.unit_on[up]]
+            above += [other for up in self.demand_up[node] if up in members for other in self.wanted(unit, up)]
+            waiting += (fresh := set(above) - found)
+            found |= fresh
+        return found
 
     def _ranks(self) -> Table[NodeIndex, float]:
         """The weight of the longest path from each node to an end: the larger, the more urgent."""
@@ -179,14 +206,19 @@ class Layout:
         return cast("Sequence[Unit]", range(start, start + len(self.nodes[index].hosts)))
 
     def wanted(self, unit: Unit, maker: NodeIndex) -> Sequence[Unit]:
-        """The units of an on-demand node whose values this unit would ask for."""
+        """The units of an on-demand node that this unit would ask for: by the values it needs, else by its edge."""
         node = self.node_of(unit)
+        if not self.produces[maker]:
+            return self.units_of(maker) if self.nodes[maker].id in node.after else self._own(maker, unit)
         made = {key.name for key in self.nodes[maker].step.produces() if key.per_host}
         gathered = {key.name for key in node.step.gathers()}
         consumed = {key.name for key in node.step.consumes()}
         everywhere = bool(gathered & made) or bool((consumed | gathered) & self._cluster_keys(maker))
         if everywhere:
             return self.units_of(maker)
+        return self._own(maker, unit)
+
+    def _own(self, maker: NodeIndex, unit: Unit) -> list[Unit]:
         own = self.unit_on[maker].get(self.unit_host[unit])
         return [] if own is None else [own]
 

@@ -35,6 +35,8 @@ from kubexm.step import Check
 
 __all__ = ["LocalEngine"]
 
+_NOW, _ABANDONED = 2, 3  # of Cancellation.level
+
 
 class LocalEngine:
     """Executes graphs on asyncio, at most `parallel` units at a time."""
@@ -72,20 +74,23 @@ class _Run:
         self._graph = graph
         self._options = options
         self._layout = Layout(graph)
-        self._state = RunState(self._layout, dry_run=options.dry_run, lost=ctx.unreached)
+        self._prior = options.prior
+        opened = self._prior.opened(self._layout) if self._prior is not None else ()
+        self._state = RunState(self._layout, dry_run=options.dry_run, lost=ctx.unreached, opened=opened)
         self._recorder = Recorder(options.journal, options.observers, ctx.redactor, ctx.logger, options.logs)
         self._values = ValueBook(ctx)
         self._parallel = parallel
-        self._workers: set[asyncio.Task[None]] = set()
+        self._workers: dict[asyncio.Task[None], Unit | None] = {}
+        """Each with the unit it works on, if it is not idle."""
         self._idle: list[asyncio.Future[Unit | None]] = []
         self._timers = 0
         self._postponed: dict[Unit, ErrorInfo] = {}
         """Why the last attempt failed of units that are to have another."""
-        self._stopped = False
+        self._stopping = 0
+        """As `Cancellation.level`."""
         self._bug: BaseException | None = None
         self._lost_told: set[HostIndex] = set()
         self._ahead = ReadAhead(ctx, self._state, self._recorder, options.run) if read_ahead else None
-        self._prior = options.prior
         if self._prior is not None:
             self._values.restore(graph, self._prior)
             for name in (*self._prior.done, *self._prior.under_way):
@@ -95,7 +100,7 @@ class _Run:
     async def execute(self) -> GraphExecutionResult:
         started = time.time()
         self._announce()
-        self._options.cancellation.listen(self._cancelled)
+        self._options.cancellation.listen(self._stop)
         self._told()
         if self._ahead is not None and not self._state.over:
             self._ahead.start(self._prior)
@@ -120,7 +125,7 @@ class _Run:
             try:
                 await asyncio.wait(self._workers, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                self._stop_now()
+                self._stop(self._stopping + 1 if self._stopping >= _NOW else _NOW)
 
     async def _finished(self, work: Coroutine[None, None, None]) -> None:
         """Waits for work that must not be left half done, cancelled or not."""
@@ -130,7 +135,7 @@ class _Run:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
                 if not task.done():
-                    self._stop_now()
+                    self._stop(_ABANDONED)
         await task
 
     # Workers
@@ -145,7 +150,7 @@ class _Run:
                 self._idle.pop().set_result(unit)
             else:
                 task = asyncio.create_task(self._work(unit))
-                self._workers.add(task)
+                self._workers[task] = None  # until it has begun: it could not be told of a stop before
                 task.add_done_callback(self._worker_ended)
         self._told()
         if self._state.over:
@@ -156,16 +161,20 @@ class _Run:
             raise AssertionError("units are left, nothing is active and nothing can start")
 
     def _worker_ended(self, task: asyncio.Task[None]) -> None:
-        self._workers.discard(task)
+        del self._workers[task]
         if not task.cancelled() and (bug := task.exception()) is not None and self._bug is None:
             self._bug = bug
-            self._stop_now()
+            self._stop(_ABANDONED)
 
     async def _work(self, unit: Unit) -> None:
         taken: Unit | None = unit
+        me = asyncio.current_task()
+        assert me is not None
         while taken is not None:
+            self._workers[me] = taken
             await self._unit(taken)
-            if self._stopped:
+            self._workers[me] = None
+            if self._stopping == _ABANDONED:
                 return
             taken = self._state.take()
             if taken is None:
@@ -223,6 +232,7 @@ class _Run:
         urgency = layout.rank[layout.unit_node[unit]]
         attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host, urgency)
         try:
+            self._stop_before_start(unit)
             outcome = await self._carry_out(unit, attempt)
         except asyncio.CancelledError:
             self._end(unit, attempt, State.INTERRUPTED, started)
@@ -232,13 +242,16 @@ class _Run:
             if outcome is not None:
                 self._succeed(unit, attempt, outcome, started)
 
+    def _stop_before_start(self, unit: Unit) -> None:
+        """Between a unit's turn and its start the run may have been stopped."""
+        if self._stopping >= _NOW and not self._state.closes(unit):
+            raise asyncio.CancelledError
+
     async def _carry_out(self, unit: Unit, attempt: Attempt) -> Outcome | None:
         """The outcome; None if the unit goes on later: it demands a value, or this is a dry run and it was told."""
         if self._prior is not None and (settled := await self._settle(unit, attempt)) is not None:
             return settled
-        if self._options.dry_run and (self._state.unknown(unit) or self._lacks_values(unit)):
-            reason = "it reads what an earlier step would change"
-            self._predict(unit, attempt, Prediction.UNKNOWN, Check(False, reason=reason))
+        if self._options.dry_run and self._predict_unread(unit, attempt):
             return None
         check: Check | None = None
         if self._ahead is not None and self._ahead.has_read(unit):
@@ -265,6 +278,17 @@ class _Run:
                 raise
         self._retrying(unit, attempt, "its outcome was unknown and its state does not hold", 0.0)
         return await self._change(unit, attempt, check)
+
+    def _predict_unread(self, unit: Unit, attempt: Attempt) -> bool:
+        """In a dry run: predicts what cannot be read, because it depends on changes that are not made; else False."""
+        if self._state.would_close(unit):
+            self._predict(unit, attempt, Prediction.CHANGE, Check(False))
+            return True
+        if self._state.unknown(unit) or self._lacks_values(unit):
+            reason = "depends on changes of an earlier step"
+            self._predict(unit, attempt, Prediction.UNKNOWN, Check(False, reason=reason))
+            return True
+        return False
 
     def _lacks_values(self, unit: Unit) -> bool:
         """True if a value it consumes, and could not ask for, was not produced."""
@@ -401,22 +425,25 @@ class _Run:
 
     # Stopping
 
-    def _cancelled(self, level: int) -> None:
-        if level == 1:
+    def _stop(self, level: int) -> None:
+        """Stops as `Cancellation` says; what closes an open bracket goes on unless the run is abandoned."""
+        level = min(level, _ABANDONED)
+        if level <= self._stopping:
+            return
+        self._stopping = level
+        self._recorder.emit(EventKind.RUN_CANCELLING, data={"now": level >= _NOW})
+        if level < _ABANDONED:
             self._state.cancel()
-            self._recorder.emit(EventKind.RUN_CANCELLING, data={"now": False})
+            for worker, unit in self._workers.items() if level == _NOW else ():
+                if unit is not None and not self._state.closes(unit):
+                    worker.cancel()
             if self._workers:
                 self._dispatch()
-        elif level == 2:
-            self._stop_now()
-
-    def _stop_now(self) -> None:
-        self._state.cancel()
-        self._recorder.emit(EventKind.RUN_CANCELLING, data={"now": True})
-        self._stopped = True
-        self._idle.clear()
-        for worker in self._workers:
-            worker.cancel()
+        else:
+            self._state.abandon()
+            self._idle.clear()
+            for worker in self._workers:
+                worker.cancel()
 
     # Telling
 
@@ -441,8 +468,9 @@ class _Run:
     def _changed(self) -> list[Unit]:
         """What this run changed, or may have."""
         changed = []
+        brackets = {unit for pair in self._layout.closer_of.items() for unit in pair}
         for unit, result in self._recorder.results.items():
-            if not self._writes(unit):
+            if not self._writes(unit) or unit in brackets:  # a bracket is closed, not rolled back
                 continue
             earlier = self._prior is not None and self._prior.changed(self._layout.name(unit))
             if earlier or result.attempts or result.state is State.SUCCEEDED:

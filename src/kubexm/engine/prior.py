@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubexm.engine.layout import Layout
+from kubexm.engine.layout import Unit as Index
 from kubexm.events import Event, EventKind
 from kubexm.plan import State
 
 __all__ = ["Prior", "PriorAttempt"]
 
 Unit = tuple[str, str]
+_GOOD = (State.SUCCEEDED, State.SATISFIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,10 @@ class Prior:
     rolled_back: frozenset[Unit] = frozenset()
     rollbacks: Mapping[Unit, int] = field(default_factory=dict)
     """How often a rollback of each was begun: their receipts are never named twice either."""
+    begun: Mapping[Unit, int] = field(default_factory=dict)
+    """When each last began to change something, or was found satisfied, as a sequence number."""
+    held: Mapping[Unit, int] = field(default_factory=dict)
+    """When each last ended well."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Prior:
@@ -45,12 +52,15 @@ class Prior:
         attempts: dict[Unit, int] = {}
         rolled_back: set[Unit] = set()
         rollbacks: dict[Unit, int] = {}
+        begun: dict[Unit, int] = {}
+        held: dict[Unit, int] = {}
         for event in events:
             unit = (event.node, event.host)
             data = event.data
             match event.kind:
                 case EventKind.UNIT_RUNNING:
                     attempts[unit] = data["attempt"]
+                    begun[unit] = event.seq
                     under_way[unit] = PriorAttempt(data["attempt"], data["receipts"], data["boot"], data["deadline"])
                     rolled_back.discard(unit)
                 case EventKind.UNIT_RETRY:
@@ -59,6 +69,10 @@ class Prior:
                     if data["state"] == State.INTERRUPTED:
                         continue  # what was stopped midway is still under way as far as anyone knows
                     done[unit] = {**data, "ended": event.time}
+                    if data["state"] in _GOOD:
+                        held[unit] = event.seq
+                    if data["state"] == State.SATISFIED:
+                        begun[unit] = event.seq
                     under_way.pop(unit, None)
                 case EventKind.ROLLBACK_RUNNING:
                     rollbacks[unit] = rollbacks.get(unit, 0) + 1
@@ -67,7 +81,15 @@ class Prior:
                     done.pop(unit, None)
                 case _:
                     pass
-        return cls(done, under_way, attempts, frozenset(rolled_back), rollbacks)
+        return cls(done, under_way, attempts, frozenset(rolled_back), rollbacks, begun, held)
+
+    def opened(self, layout: Layout) -> list[Index]:
+        """The opening units of brackets that were not closed since."""
+        return [
+            opener
+            for opener, closer in layout.closer_of.items()
+            if self.begun.get(layout.name(opener), -1) > self.held.get(layout.name(closer), -1)
+        ]
 
     def changed(self, unit: Unit) -> bool:
         """True if this run has changed it, or may have."""

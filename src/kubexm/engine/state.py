@@ -86,7 +86,10 @@ def worth_retrying(error: BaseException) -> bool:
 class RunState:
     """The state of one run. Units are numbers of its layout."""
 
-    def __init__(self, layout: Layout, *, dry_run: bool = False, lost: Iterable[str] = ()) -> None:
+    def __init__(
+        self, layout: Layout, *, dry_run: bool = False, lost: Iterable[str] = (), opened: Iterable[Unit] = ()
+    ) -> None:
+        """`opened`: opening units of brackets that an earlier process of this run left open."""
         self.layout = layout
         self.dry_run = dry_run
         self.claims = Claims(layout)
@@ -121,7 +124,17 @@ class RunState:
         """Nodes whose units are ready as soon as all they wait for is done."""
         self._room = {budget.name: budget.allowed for budget in layout.graph.policy.budgets}
         self._budget = {host: budget.name for budget in layout.graph.policy.budgets for host in budget.hosts}
+        self._due: set[Unit] = set()
+        """Closing units of open brackets: they run in any case."""
+        self._cut_short: set[Unit] = set()
+        """Those of them whose bracket did not go through: what waits for them is blocked or cancelled."""
+        self._opener_of = {closer: opener for opener, closer in layout.closer_of.items()}
+        self._would_open: set[Unit] = set()
+        self._inside: dict[Unit, set[Unit]] = {}
+        """What each of these still waits for."""
         self._count()
+        for unit in opened:
+            self._bracket_opened(unit)
         for host in lost:
             self._lose_from_start(host)
         self._open_first()
@@ -166,7 +179,7 @@ class RunState:
     @property
     def over(self) -> bool:
         """True if nothing is active and nothing can start any more."""
-        return not self.active and (not self.left or self.stop is not Stop.NO)
+        return not self.active and (not self.left or (self.stop is not Stop.NO and not self._due))
 
     def phase(self, unit: Unit) -> Phase:
         """Where the unit stands."""
@@ -179,10 +192,11 @@ class RunState:
     def take(self) -> Unit | None:
         """The most urgent unit that may start now, which is active from here on; None if there is none."""
         layout, ready = self.layout, self._ready
-        while ready and self.stop is Stop.NO:
+        while ready and (self.stop is Stop.NO or self._due):
             unit = Unit(heapq.heappop(ready) % layout.units)
             node = layout.unit_node[unit]
-            if self._phase[unit] != _READY:  # it was blocked meanwhile: the room it was given goes to another
+            stopped = self.stop is not Stop.NO and unit not in self._due
+            if stopped or self._phase[unit] != _READY:  # blocked meanwhile: the room it was given goes to another
                 self._unpark_node(node)
                 continue
             if layout.value_up[node] and (root := self._missing_value(unit, node)) is not None:
@@ -211,6 +225,10 @@ class RunState:
         mask, mine = layout.ancestors[node], layout.reads[node]
         here = any(mask >> j & 1 and clash(mine, layout.writes[j]) for j in self._would.get(host, ()))
         return here or any(mask >> j & 1 and clash_in_cluster(mine, layout.writes[j]) for j in self._would_cluster)
+
+    def would_close(self, unit: Unit) -> bool:
+        """In a dry run: True if it closes a bracket that would be opened."""
+        return self._opener_of.get(unit) in self._would_open
 
     def status(self) -> RunStatus:
         """How the run as a whole ended; call it when it is over."""
@@ -268,6 +286,8 @@ class RunState:
 
     def begin_run(self, unit: Unit) -> None:
         """The unit is about to change something."""
+        if unit in self.layout.closer_of:
+            self._bracket_opened(unit)
         self.attempts[unit] = self.attempts.get(unit, 0) + 1
         self.claims.begin(unit)
 
@@ -275,7 +295,8 @@ class RunState:
         """Seconds until another attempt is due, or None if this failure is final."""
         retry = self.layout.nodes[self.layout.unit_node[unit]].retry
         attempt = max(1, self.attempts.get(unit, 0))
-        if self.stop is not Stop.NO or attempt > retry.times or not worth_retrying(error):
+        stopped = self.stop is not Stop.NO and unit not in self._due
+        if stopped or attempt > retry.times or not worth_retrying(error):
             return None
         return retry.wait(attempt)
 
@@ -298,7 +319,13 @@ class RunState:
         self.left -= 1
         if self._consumers:
             self._forget_demand(unit)
-        if phase in _GOOD or (phase == Phase.FAILED and self._optional(unit) and not host_gone):
+        if phase == Phase.SATISFIED and unit in self.layout.closer_of:
+            self._bracket_opened(unit)
+        self._note_final(unit)
+        if unit in self._cut_short:  # what waits for it has its state, but for barriers that a lost host left
+            if self.layout.unit_host[unit] in self.lost:
+                self._drop_out(self.layout.unit_node[unit])
+        elif phase in _GOOD or (phase == Phase.FAILED and self._optional(unit) and not host_gone):
             self._release(unit)
         elif phase == Phase.FAILED:
             self._failed(unit, host_gone=host_gone)
@@ -308,6 +335,8 @@ class RunState:
     def predict_change(self, unit: Unit) -> None:
         """In a dry run: this unit would change what it writes."""
         node = self.layout.unit_node[unit]
+        if unit in self.layout.closer_of:
+            self._would_open.add(unit)
         self._would.setdefault(self.layout.unit_host[unit], []).append(node)
         if clash_in_cluster(self.layout.writes[node], frozenset({"*"})):
             self._would_cluster.append(node)
@@ -323,13 +352,24 @@ class RunState:
         return True
 
     def cancel(self) -> None:
-        """Start nothing new; what is active goes on to its end."""
+        """Start nothing new but what closes open brackets; what is active goes on to its end."""
         self.stop = Stop.CANCELLED
+        self._close_brackets()
 
     def halt(self) -> None:
-        """Start nothing new after a failure: the journal cannot be written, or the policy is fail_fast."""
+        """The same after a failure: the journal cannot be written, or the policy is fail_fast."""
         if self.stop is Stop.NO:
             self.stop = Stop.FAILED
+            self._close_brackets()
+
+    def abandon(self) -> None:
+        """Start nothing at all any more: brackets stay open, for a later process or run to close."""
+        self.cancel()
+        self._due.clear()
+
+    def closes(self, unit: Unit) -> bool:
+        """True if the unit closes an open bracket: stopping does not stop it."""
+        return unit in self._due
 
     def take_ended(self) -> list[Unit]:
         """The units that reached a final state without the driver's doing since this was last asked."""
@@ -344,14 +384,63 @@ class RunState:
     def conclude(self) -> None:
         """Nothing will start any more: what never started is cancelled, what waited for another attempt has failed."""
         for unit in self.layout.each_unit() if self.left else ():
-            if self._phase[unit] == Phase.POSTPONED:
-                self._end(unit, Phase.FAILED)
-            elif self._phase[unit] < _FINAL:
-                node = self.layout.nodes[self.layout.unit_node[unit]]
-                undemanded = node.on_demand and unit not in self._demanded
-                self._end(unit, Phase.EXCLUDED if node.excluded or undemanded else Phase.CANCELLED)
+            if self._phase[unit] < _FINAL:
+                self._give_up(unit)
 
     # Rules
+
+    def _give_up(self, unit: Unit) -> None:
+        """A unit that is not active never will be."""
+        if self._phase[unit] == Phase.POSTPONED:
+            self._end(unit, Phase.FAILED)
+        else:
+            node = self.layout.node_of(unit)
+            undemanded = node.on_demand and unit not in self._demanded
+            self._end(unit, Phase.EXCLUDED if node.excluded or undemanded else Phase.CANCELLED)
+
+    # Brackets
+
+    def _bracket_opened(self, opener: Unit) -> None:
+        closer = self.layout.closer_of[opener]
+        if self._phase[closer] < _FINAL and closer not in self._due:
+            self._due.add(closer)
+            if self.stop is not Stop.NO:
+                self._close_early(closer)
+
+    def _close_brackets(self) -> None:
+        for closer in sorted(self._due):
+            self._close_early(closer)
+
+    def _close_early(self, closer: Unit) -> None:
+        """The run stops: what has not begun inside the bracket is given up, and the bracket closed after the rest."""
+        for unit in sorted(self.layout.inside(closer)):
+            if self._phase[unit] != _ACTIVE and self._phase[unit] < _FINAL and unit not in self._due:
+                self._give_up(unit)
+        self._cut(closer)
+
+    def _cut(self, closer: Unit) -> None:
+        """The bracket did not go through: it is closed as soon as nothing inside can start or go on any more."""
+        if closer in self._cut_short:
+            return
+        self._cut_short.add(closer)
+        if self._phase[closer] == _WAITING:
+            inside = {unit for unit in self.layout.inside(closer) if self._phase[unit] < _FINAL}
+            if inside:
+                self._inside[closer] = inside
+            else:
+                self._make_ready(closer)
+
+    def _note_final(self, unit: Unit) -> None:
+        """Brackets that were cut short wait for one unit less."""
+        self._due.discard(unit)
+        for closer in [closer for closer, inside in self._inside.items() if unit in inside]:
+            self._inside[closer].discard(unit)
+            if not self._inside[closer]:
+                del self._inside[closer]
+                if self._phase[closer] == _WAITING:
+                    self._make_ready(closer)
+
+    # Edges and room
 
     def _optional(self, unit: Unit) -> bool:
         return self.layout.nodes[self.layout.unit_node[unit]].optional
@@ -437,6 +526,7 @@ class RunState:
         self.left -= 1
         self._ended.append(unit)
         self._forget_demand(unit)
+        self._note_final(unit)
 
     def _release(self, unit: Unit) -> None:
         """Done for edges: what waited for it goes on."""
@@ -455,7 +545,7 @@ class RunState:
 
     def _step_down(self, unit: Unit) -> None:
         self._waits[unit] -= 1
-        if not self._waits[unit] and self._phase[unit] == _WAITING:
+        if not self._waits[unit] and self._phase[unit] == _WAITING and unit not in self._inside:
             self._open(unit)
 
     def _drop_out(self, node: NodeIndex) -> None:
@@ -517,7 +607,7 @@ class RunState:
     def _drop_host(self, host: HostIndex, root: Root) -> None:
         """Everything that has not started on this host is blocked, and no barrier waits for it any more."""
         for unit in self.layout.units_of_host[host]:
-            if self._stuck(unit, root):
+            if self._stuck(unit, root) and unit not in self._cut_short:  # barriers wait until a bracket is closed
                 self._block(self._demanders.pop(unit, ()), root)
                 self._drop_out(self.layout.unit_node[unit])
 
@@ -525,12 +615,21 @@ class RunState:
         """These units can never start: blocked, and with them all below."""
         pending = list(units)
         while pending:
-            pending = self._below([unit for unit in pending if self._stuck(unit, root)])
+            stuck = [unit for unit in pending if self._stuck(unit, root)]
+            pending = self._below(stuck)
+            if self._opener_of:  # what could not be closed is not opened
+                pending += [self._opener_of[unit] for unit in stuck if unit in self._opener_of]
 
     def _stuck(self, unit: Unit, root: Root) -> bool:
-        """Ends a unit that has not started; False if it has."""
-        if self._phase[unit] >= _FINAL or self._phase[unit] == _ACTIVE:
+        """Ends a unit that has not started; False if it has. What closes an open bracket runs all the same, later."""
+        if self._phase[unit] >= _FINAL or self._phase[unit] == _ACTIVE or unit in self._cut_short:
             return False
+        opener = self._opener_of.get(unit)
+        if opener is not None and self._phase[opener] == _ACTIVE:
+            self._due.add(unit)  # it may be opening the bracket right now
+        if unit in self._due:
+            self._cut(unit)
+            return True
         excluded = bool(self.layout.nodes[self.layout.unit_node[unit]].excluded)
         if not excluded:
             self.root[unit] = root

@@ -1,5 +1,6 @@
 """Plans as data: nodes, fragments, graphs, their results, and how they are shown and saved. Touches no host."""
 
+from kubexm.plan.brackets import Bracket, with_whole_brackets
 from kubexm.plan.fragment import EMPTY, ExecutionFragment, join_after, join_per_host, resolve_milestones
 from kubexm.plan.graph import Budget, ExecutionGraph, FailureMode, FailurePolicy
 from kubexm.plan.node import ExecutionNode, Milestone, Retry
@@ -18,6 +19,7 @@ from kubexm.plan.validation import is_visible
 
 __all__ = [
     "EMPTY",
+    "Bracket",
     "Budget",
     "ErrorInfo",
     "ExecutionFragment",
@@ -42,4 +44,5 @@ __all__ = [
     "join_per_host",
     "resolve_milestones",
     "timeline_of",
+    "with_whole_brackets",
 ]

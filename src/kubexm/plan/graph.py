@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kubexm.errors import GraphError
+from kubexm.plan.brackets import Bracket, brackets
 from kubexm.plan.codec import decode, encode
 from kubexm.plan.fragment import ExecutionFragment
 from kubexm.plan.node import ExecutionNode
@@ -74,6 +75,11 @@ class ExecutionGraph:
     def hosts(self) -> tuple[str, ...]:
         """Every host some node is for, in order of first mention."""
         return tuple(dict.fromkeys(host for node in self.nodes.values() for host in node.hosts))
+
+    @cached_property
+    def brackets(self) -> tuple[Bracket, ...]:
+        """What is taken out of service, and put back in any case."""
+        return brackets(self.nodes.values())
 
     @cached_property
     def units(self) -> int:

@@ -47,7 +47,9 @@ class ExecutionNode:
     optional: bool = False
     """A failure is reported, and what follows goes on; who needs its values is blocked."""
     on_demand: bool = False
-    """Runs only if some consumer of its values, prechecked without them, turns out to need them."""
+    """Runs only if some node that waits for it directly, prechecked without it, is not satisfied."""
+    closes: str = ""
+    """The opening node of a bracket that this node closes: once that has run on a host, this runs there in any case."""
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None
     """Seconds for one attempt of `run`."""

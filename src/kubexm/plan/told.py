@@ -27,6 +27,9 @@ from kubexm.plan.results import (
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step
 
+_PLAIN = (
+    "id", "hosts", "after", "after_same_host", "optional", "on_demand", "closes", "max_parallel", "weight", "excluded",
+)  # fmt: skip
 __all__ = ["ToldResult", "ToldStep", "graph_as_known", "graph_of_data", "graph_of_events"]
 
 
@@ -64,6 +67,7 @@ def graph_of_data(data: Mapping[str, Any]) -> ExecutionGraph:
                 after_same_host=tuple(each["after_same_host"]),
                 optional=bool(each["optional"]),
                 on_demand=bool(each["on_demand"]),
+                closes=each["closes"] or "",
                 max_parallel=each["max_parallel"],
                 weight=float(each.get("weight", 1.0)),
                 excluded=each["excluded"] or "",
@@ -96,8 +100,7 @@ def _known(data: Mapping[str, Any]) -> ExecutionNode:
         text = decode(data["step"], Step).describe()
     except GraphError:
         text = str(data["step"]["$"]).rpartition(":")[2]
-    plain = ("id", "hosts", "after", "after_same_host", "optional", "on_demand", "max_parallel", "weight", "excluded")
-    kept = {name: data[name] for name in plain if name in data}
+    kept = {name: data[name] for name in _PLAIN if name in data}
     step = encode(ToldStep(text=text))
     return decode(
         {"$": f"{ExecutionNode.__module__}:{ExecutionNode.__qualname__}", **kept, "step": step}, ExecutionNode

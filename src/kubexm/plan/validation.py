@@ -9,6 +9,7 @@ from typing import Any
 
 from kubexm.cache import Key, Scope
 from kubexm.errors import GraphError
+from kubexm.plan.brackets import bad_brackets
 from kubexm.plan.node import ExecutionNode
 from kubexm.plan.order import Precedence
 
@@ -24,7 +25,7 @@ def validate(nodes: Sequence[ExecutionNode], *, known_hosts: Iterable[str] | Non
     if not problems and (cycle := find_cycle(nodes)):
         problems.append("cycle: " + " → ".join(cycle))
     if not problems:
-        problems += [*_open_needs(nodes), *_missing_values(nodes), *_bad_demand(nodes)]
+        problems += [*_open_needs(nodes), *_missing_values(nodes), *_bad_demand(nodes), *bad_brackets(nodes)]
     if problems:
         raise GraphError("the plan is not well formed:\n" + "\n".join(f"  {problem}" for problem in problems))
 
@@ -160,12 +161,14 @@ def _uncovered(
 
 def _bad_demand(nodes: Sequence[ExecutionNode]) -> list[str]:
     on_demand = {node.id: {key.name for key in node.step.produces()} for node in nodes if node.on_demand}
-    problems = [f"{node}: runs on demand, but produces no value" for node, keys in on_demand.items() if not keys]
+    awaited = {other for node in nodes for other in (*node.after, *node.after_same_host)}
+    idle = [name for name, keys in on_demand.items() if not keys and name not in awaited]
+    problems = [f"{name}: runs on demand, but nothing waits for it" for name in idle]
     for node in nodes:
         consumed = {key.name for key in (*node.step.consumes(), *node.step.gathers())}
         problems += [
             f"{node.id}: waits for {other}, which runs on demand, without consuming its values"
             for other in (*node.after, *node.after_same_host)
-            if other in on_demand and consumed.isdisjoint(on_demand[other])
+            if on_demand.get(other) and consumed.isdisjoint(on_demand[other])
         ]
     return problems

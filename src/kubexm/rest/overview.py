@@ -70,6 +70,7 @@ def _outline(graph: ExecutionGraph) -> OutlineOut:
                 host=node.hosts[0] if len(node.hosts) == 1 else None,
                 optional=node.optional,
                 on_demand=node.on_demand,
+                closes=node.closes or None,
                 excluded=node.excluded or None,
             )
             for node in graph.nodes.values()

@@ -60,8 +60,7 @@ class Execution:
 
         def lost(error: KubexmError) -> None:
             ctx.logger.error("%s", error.message)
-            self.stop.cancel()
-            self.stop.cancel()
+            self.stop.abandon()
 
         lease = ClusterLease(ctx, request.id, lost)
         if request.changes and not request.dry_run:

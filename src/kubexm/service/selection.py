@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kubexm.errors import UsageError
-from kubexm.plan import is_visible
+from kubexm.plan import is_visible, with_whole_brackets
 from kubexm.step import OnlyRead, Resources, clash
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def choose_nodes(graph: ExecutionGraph, only: Sequence[str], skip: Sequence[str]
     """The graph without what `only` does not name or `skip` does: by node id, the start of one, or a pattern.
 
     What makes values or secrets that the chosen nodes need stays, though `only` does not name it. What `skip` names
-    changes nothing, ever: if its values are needed, they are read.
+    changes nothing, ever: if its values are needed, they are read. A bracket is chosen or left out as a whole.
     """
     if not only and not skip:
         return graph
@@ -36,11 +36,12 @@ def choose_nodes(graph: ExecutionGraph, only: Sequence[str], skip: Sequence[str]
                 hint=f"did you mean `{close[0]}`?" if close else "names: " + ", ".join(sorted(_modules(graph))),
             )
 
-    skipped = {name for name, node in graph.nodes.items() if _any_selects(skip, node)}
+    whole = graph.brackets
+    skipped = with_whole_brackets((name for name, node in graph.nodes.items() if _any_selects(skip, node)), whole)
+    named = (name for name, node in graph.nodes.items() if name not in skipped and _any_selects(only, node))
+    wanted = with_whole_brackets(named, whole) if only else set(graph.nodes)
     chosen = [
-        name
-        for name, node in graph.nodes.items()
-        if name not in skipped and not node.excluded and (not only or _any_selects(only, node))
+        name for name, node in graph.nodes.items() if name in wanted and name not in skipped and not node.excluded
     ]
     needed = _with_makers(graph, chosen, skipped)
 

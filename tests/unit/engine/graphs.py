@@ -48,14 +48,46 @@ _flag: st.SearchStrategy[bool] = st.booleans()
 _rarely: st.SearchStrategy[bool] = st.integers(0, 5).map(lambda number: number == 0)
 
 
+_resources = st.frozensets(st.sampled_from(RESOURCES), max_size=2)
+
+
+def _bracket(draw: st.DrawFn, nodes: list[ExecutionNode], index: int) -> list[ExecutionNode]:
+    """An opening node, one or two nodes inside, each of which may also wait for others, and a closing node."""
+    hosts = tuple(draw(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=3, unique=True)))
+    certain = [node for node in nodes if not node.on_demand]
+
+    def others() -> tuple[str, ...]:
+        return tuple(node.id for node in draw(st.lists(st.sampled_from(certain), max_size=1))) if certain else ()
+
+    def add(name: str, after: tuple[str, ...] = (), same: tuple[str, ...] = (), **more: Any) -> ExecutionNode:
+        step = Sim(touched=draw(_resources), seen=draw(_resources))
+        return ExecutionNode(
+            id=f"m.t.n{index}-{name}", step=step, hosts=hosts, after=after, after_same_host=same, **more
+        )
+
+    def edge(*names: str) -> dict[str, tuple[str, ...]]:
+        return {"same": names} if draw(_flag) else {"after": names}
+
+    opener = add("open", others(), on_demand=draw(_flag))
+    inside = [replace(one := add("in1", **edge(opener.id)), after=(*one.after, *others()), optional=draw(_rarely))]
+    if draw(_flag):
+        inside.append(add("in2", **edge(draw(st.sampled_from([opener.id, inside[0].id])))))
+    closer = add("close", **edge(*(node.id for node in inside)), closes=opener.id)
+    return [opener, *inside, closer]
+
+
 @st.composite
-def graphs(draw: st.DrawFn, *, most_nodes: int = 9) -> ExecutionGraph:
-    """A well-formed graph under some failure policy."""
-    resources = st.frozensets(st.sampled_from(RESOURCES), max_size=2)
+def graphs(draw: st.DrawFn, *, most_nodes: int = 9, bracketed: bool = False) -> ExecutionGraph:
+    """A well-formed graph under some failure policy; if asked for, with brackets in it."""
+    resources = _resources
     nodes: list[ExecutionNode] = []
     for index in range(draw(st.integers(1, most_nodes))):
+        if bracketed and draw(st.integers(0, 2)) == 0:
+            nodes += _bracket(draw, nodes, index)
+            continue
         hosts = tuple(draw(st.lists(st.sampled_from(HOSTS), max_size=4, unique=True)))
-        earlier = draw(st.lists(st.sampled_from(nodes), unique_by=lambda n: n.id, max_size=3)) if nodes else []
+        known = [node for node in nodes if not (node.on_demand and not node.step.produces())]
+        earlier = draw(st.lists(st.sampled_from(known), unique_by=lambda n: n.id, max_size=3)) if known else []
         after: list[str] = []
         same: list[str] = []
         wants: list[str] = []
@@ -69,7 +101,7 @@ def graphs(draw: st.DrawFn, *, most_nodes: int = 9) -> ExecutionGraph:
                 same.append(other.id)
             else:
                 after.append(other.id)
-                if draw(_flag) and other.hosts:
+                if draw(_flag) and other.step.produces():
                     wants.append(other.id)
         name = f"m.t.n{index}"
         on_demand = draw(_rarely) and bool(hosts)

@@ -164,6 +164,26 @@ class Wait(Thing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gone(Step):
+    """The thing is not there."""
+
+    name: str
+
+    def reads(self) -> Resources:
+        return resources(f"thing:{self.name}")
+
+    def writes(self) -> Resources:
+        return resources(f"thing:{self.name}")
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        return Check(not (await ctx.host.connector.execute(Command(script=f"there {self.name}"))).ok)
+
+    async def run(self, ctx: StepContext) -> Values | None:
+        (await ctx.host.connector.execute(Command(script=f"unmake {self.name}", changes=True))).check()
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shout(Step):
     """Something that leaves nothing to read back."""
 
@@ -218,6 +238,7 @@ async def execute(
     cancellation: Cancellation | None = None,
     unreached: dict[str, HostError] | None = None,
     parallel: int = 10,
+    run: str = "r1",
 ) -> GraphExecutionResult:
     """One execution over the world, journalled in `directory`."""
     directory.mkdir(exist_ok=True)
@@ -230,7 +251,7 @@ async def execute(
     else:
         journal = Journal.create(path)
     options = RunOptions(
-        run="r1",
+        run=run,
         journal=journal,
         dry_run=dry_run,
         prior=prior,

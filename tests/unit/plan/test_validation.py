@@ -185,7 +185,7 @@ def test_a_value_is_seen_within_its_scope(scope: Scope, producer: str, seen: boo
 
 
 def test_on_demand_is_for_producers_and_their_consumers() -> None:
-    assert problems(node("idle", on_demand=True)) == ["idle: runs on demand, but produces no value"]
+    assert problems(node("idle", on_demand=True)) == ["idle: runs on demand, but nothing waits for it"]
     token = makes("token", "a", CLUSTER, on_demand=True)
     assert problems(token, takes("join", "bc", CLUSTER, after=["token"])) == []
     assert problems(token, node("other", "b", after=["token"])) == [

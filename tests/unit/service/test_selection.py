@@ -45,6 +45,21 @@ def plan() -> ExecutionGraph:
     )
 
 
+def test_a_bracket_is_run_or_skipped_as_a_whole() -> None:
+    plan = graph(
+        node("nodes.roll.cordon", on_demand=True),
+        node("nodes.roll.restart", after_same_host=["nodes.roll.cordon"]),
+        node("nodes.roll.uncordon", after_same_host=["nodes.roll.restart"], closes="nodes.roll.cordon"),
+        node("nodes.settle.ready", after=["nodes.roll.uncordon"]),
+    )
+    assert left(choose_nodes(plan, ["nodes.roll.restart"], [])) == [
+        "nodes.roll.cordon",
+        "nodes.roll.restart",
+        "nodes.roll.uncordon",
+    ]
+    assert left(choose_nodes(plan, [], ["nodes.roll.cordon"])) == ["nodes.settle.ready"]
+
+
 def left(chosen: ExecutionGraph) -> list[str]:
     return [n.id for n in chosen.nodes.values() if not n.excluded]
 

@@ -45,6 +45,7 @@ def _node(node: ExecutionNode) -> dict[str, Any]:
         "writes": sorted(node.step.writes()),
         "optional": node.optional,
         "on_demand": node.on_demand,
+        "closes": node.closes or None,
         "reversible": isinstance(node.step, Reversible),
         "retries": node.retry.times,
         "timeout": node.timeout,

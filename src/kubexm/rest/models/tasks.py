@@ -178,6 +178,7 @@ class OutlineNode(BaseModel):
     host: str | None = Field(description="Which, if it is one.")
     optional: bool
     on_demand: bool
+    closes: str | None = Field(description="The node it closes: once that has run, it runs in any case.")
     excluded: str | None = Field(description="Why it is left out; null if it is not.")
 
 

@@ -149,7 +149,7 @@ export class Graph {
     const meter = this.meter(place.x + 12, place.y + place.high - 7, place.wide - 24, 3);
     const where = node.host ?? count(node.hosts, "host");
     const element = s("g", { class: `node box${node.excluded ? " left-out" : ""}${node.on_demand ? " on-demand" : ""}`, tabindex: 0, role: "button", onclick: chosen, onkeydown: pressed(chosen), "data-node": node.id },
-      s("title", {}, `${node.id}\n${node.does}\n${where}${node.excluded ? `\nleft out: ${node.excluded}` : ""}`),
+      s("title", {}, `${node.id}\n${node.does}\n${where}${node.closes ? `\ncloses ${node.closes}, whatever happens in between` : ""}${node.excluded ? `\nleft out: ${node.excluded}` : ""}`),
       s("rect", { class: "body", x: place.x, y: place.y, width: place.wide, height: place.high, rx: 8 }),
       s("rect", { class: "edge", x: place.x, y: place.y + 7, width: 4, height: place.high - 14, rx: 2 }),
       s("text", { class: "name", x: place.x + 12, y: place.y + 16 }, shorten(within(node.id), 20)),
