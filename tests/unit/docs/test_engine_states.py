@@ -63,7 +63,7 @@ def test_no_run_takes_a_way_that_is_not_drawn(graph: ExecutionGraph, data: st.Da
     lost = data.draw(st.lists(st.sampled_from(HOSTS), max_size=1))
     outcomes = ("succeeded", "satisfied", "failed", "gone", "interrupted")
     state = RunState(Layout(graph), lost=lost)
-    for unit in range(state.layout.units):
+    for unit in state.layout.each_unit():
         if state.phase(unit) is not Phase.WAITING:
             seen.add((Phase.WAITING, state.phase(unit)))
     state._phase = Noting(state._phase, seen)
