@@ -86,6 +86,13 @@ def _misplaced(nodes: Sequence[ExecutionNode]) -> list[str]:
     ]
     openers = {one.opener: one for one in found}
     on_demand = {node.id for node in nodes if node.on_demand}
+    inside = {name for one in found for name in one.members} & on_demand
+    problems += [
+        f"{node.id}: asks for {name} on every host, but brackets are closed host by host: wait on the same host"
+        for node in nodes
+        for name in node.after
+        if name in inside
+    ]
     return problems + [
         f"{node.id}: asks for {name}, but {openers[name].closer} does not wait for it"
         for node in nodes

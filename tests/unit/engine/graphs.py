@@ -69,9 +69,10 @@ def _bracket(draw: st.DrawFn, nodes: list[ExecutionNode], index: int) -> list[Ex
         return {"same": names} if draw(_flag) else {"after": names}
 
     opener = add("open", others(), on_demand=draw(_flag))
-    inside = [replace(one := add("in1", **edge(opener.id)), after=(*one.after, *others()), optional=draw(_rarely))]
+    first = {"same": (opener.id,)} if opener.on_demand else edge(opener.id)
+    inside = [replace(one := add("in1", **first), after=(*one.after, *others()), optional=draw(_rarely))]
     if draw(_flag):
-        inside.append(add("in2", **edge(draw(st.sampled_from([opener.id, inside[0].id])))))
+        inside.append(add("in2", **(first if draw(_flag) else edge(inside[0].id))))
     closer = add("close", **edge(*(node.id for node in inside)), closes=opener.id)
     return [opener, *inside, closer]
 

@@ -102,7 +102,13 @@ def plan(policy: FailurePolicy | None = None) -> ExecutionGraph:
     for host in "ab":
         nodes += [
             node(f"out-{host}", host, Thing(name="out"), on_demand=True),
-            node(f"work-{host}", host, Thing(name="work"), after=(f"m.t.out-{host}", f"m.t.{last}")),
+            node(
+                f"work-{host}",
+                host,
+                Thing(name="work"),
+                after=(f"m.t.{last}",),
+                after_same_host=(f"m.t.out-{host}",),
+            ),
             node(f"more-{host}", host, Thing(name="more"), after_same_host=(f"m.t.work-{host}",)),
             node(f"in-{host}", host, Gone(name="out"), after=(f"m.t.more-{host}",), closes=f"m.t.out-{host}"),
         ]

@@ -53,6 +53,10 @@ def test_a_bracket_is_chosen_whole_and_so_are_those_around_it() -> None:
         (bracket(after_same_host=[WORK, OUT]), "cannot ask for something on demand"),
         ([*bracket(), node("m.roll.again", "ab", after=[WORK], closes=OUT)], "is closed twice, by"),
         (
+            [node(OUT, "ab", on_demand=True), node(WORK, "ab", after=[OUT]), bracket()[-1]],
+            "asks for m.roll.out on every host, but brackets are closed host by host",
+        ),
+        (
             [*bracket(), node("m.roll.stray", "ab", after_same_host=[OUT])],
             "m.roll.stray: asks for m.roll.out, but m.roll.back does not wait for it",
         ),
