@@ -150,6 +150,8 @@ class Upload:
     """Large files take turns on their way to a host: the more urgent one goes first."""
     durable: bool = True
     """Waits until it is on the disk; what can be sent again need not, and is told apart after a power cut."""
+    receipt: str = ""
+    """Name of the receipt under /run/kubexm: whoever takes over sees that the upload is under way."""
     proven: bool = False
     """Whoever takes it out of its packing proves every byte: of what came in one piece the host computes no sum."""
 
@@ -227,6 +229,9 @@ class Connector(Protocol):
         """Of the host's current boot; receipts do not outlive it."""
         ...
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
-        """From now on every change compares the token with the lease at `path` and is refused if that is newer."""
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
+        """From now on changes are refused if `held` denies it, or if the host has seen a newer token.
+
+        It has seen those of earlier changes, and that of the lease at `path` on a host which keeps one.
+        """
         ...

@@ -42,6 +42,7 @@ class ChangeCarrier(Protocol):
     async def run_once(self, slot: Slot, work: Slot | Message) -> CommandResult: ...
     async def online(self, *, again: bool) -> None: ...
     async def info(self, *, sudo: bool) -> ShellInfo: ...
+    def check_held(self) -> None: ...
     async def check_fence_as_root(self, *, sudo: bool) -> None: ...
     def privileged(self, *, sudo: bool) -> bool: ...
 
@@ -109,9 +110,12 @@ class Changes:
                 result = await self._after_break(change, change.host)
                 if result is not None:
                     return result
+            self._carrier.check_held()
             await self._carrier.check_fence_as_root(sudo=command.sudo)
             slot = Slot(command)
-            fence = self._carrier.lease if self._carrier.privileged(sudo=command.sudo) else None
+            fence = self._carrier.lease
+            if fence is not None and not self._carrier.privileged(sudo=command.sudo):
+                fence = replace(fence, path=None)  # the login user may not read the lease: root has compared it
             message = ChangeMessage(slot, change.name, fence, follow=command.long and command.sink is not None)
             try:
                 result = await self._carrier.run_once(slot, message)

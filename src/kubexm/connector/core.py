@@ -7,14 +7,15 @@ import random
 import re
 import shlex
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from kubexm.connector.base import Command, CommandResult, Receipt, Upload
+from kubexm.connector.base import Command, CommandResult, Receipt, Upload, shell
 from kubexm.connector.changes import Changes
 from kubexm.connector.deadlines import Deadlines
 from kubexm.connector.link import Link, LinkLost
-from kubexm.connector.messages import INLINE_STDIN, Fence, Message, Slot, StreamMessage, display
+from kubexm.connector.messages import INLINE_STDIN, Fence, Message, Slot, StreamMessage, always, display
 from kubexm.connector.problems import Problems
 from kubexm.connector.receipts import fetch, settle
 from kubexm.connector.replies import ScratchFull
@@ -116,9 +117,9 @@ class HostConnector:
         result = await self.read(Command(script="cat /proc/sys/kernel/random/boot_id"))
         return result.check().text
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
-        """From now on every change compares the token with the lease at `path`."""
-        self._fence = None if token is None else Fence(path, token)
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
+        """From now on changes are refused if `held` denies it, or if the host has seen a newer token."""
+        self._fence = None if token is None else Fence(path, token, held or always)
         self.streams.compare_again()
 
     # for its own parts
@@ -127,6 +128,11 @@ class HostConnector:
     def lease(self) -> Fence | None:
         """The fence that is set."""
         return self._fence
+
+    def check_held(self) -> None:
+        """Raises FencedError if the lease of this run expired: somebody else may hold it by now."""
+        if self._fence is not None and not self._fence.held():
+            raise self._problems.expired()
 
     def privileged(self, *, sudo: bool) -> bool:
         """True if such commands run as root."""
@@ -213,8 +219,9 @@ class HostConnector:
         """Compares the token with the lease, for changes that no shell of ours makes; raises FencedError."""
         if self._fence is None:
             return
-        path, token = shlex.quote(str(self._fence.path)), self._fence.token
-        result = await self.read(Command(script=f'! k_fenced {path} {token} || printf %s "$k_token"'))
+        self.check_held()
+        words = shell("k_fenced", self._fence.path or "", self._fence.token)
+        result = await self.read(Command(script=f'! {words} || printf %s "$k_token"'))
         if result.stdout:
             raise self._problems.fenced(result.text)
 
@@ -227,6 +234,9 @@ class HostConnector:
             return await self.read(replace(command, sudo=sudo))
 
         info = await self.info(sudo=sudo)
+        if self._fence is not None:
+            # First the token, then the list: what an older run sends from now on is refused, the rest is in the list.
+            await read(Command(script=shell("k_fenced", "", self._fence.token)))
         traces = await settle(read, prefix, info.boot_id, wait)
         return await fetch(read, info.directory, traces)
 

@@ -114,13 +114,25 @@ k_stream() {
   printf '' >"$k_own.run"
 }
 
-# k_fenced PATH TOKEN: whether the lease at PATH carries a newer token than ours; that token in k_token.
+# k_fenced PATH TOKEN: whether this host has seen a newer token than ours, in the lease at PATH (hosts that keep one) or with
+# an earlier change; that token in k_token. If not, it has seen ours from now on. Each token is a file of its own: whoever
+# removes lower ones can lose no higher one.
 k_fenced() {
-  k_token=''
-  [ -n "$2" ] && [ -e "$1" ] || return 1
-  read -r k_token k_rest <"$1"
-  case $k_token in '') return 1 ;; *[!0-9]*) return 0 ;; esac
-  [ "$k_token" -gt "$2" ]
+  k_token='' k_lower=''
+  [ -n "$2" ] || return 1
+  if [ -n "$1" ] && [ -e "$1" ]; then
+    read -r k_token k_rest <"$1"
+    case $k_token in '') ;; *[!0-9]*) return 0 ;; *) [ "$k_token" -le "$2" ] || return 0 ;; esac
+  fi
+  for k_seen in "$k_dir"/fence.*; do
+    k_token=${k_seen##*.}
+    case $k_token in *[!0-9]*) continue ;; esac
+    [ "$k_token" -le "$2" ] || return 0
+    [ "$k_token" = "$2" ] || k_lower="$k_lower $k_seen"
+  done
+  [ -e "$k_dir/fence.$2" ] || printf '' >"$k_dir/fence.$2"
+  [ -z "$k_lower" ] || rm -f $k_lower
+  return 1
 }
 
 # k_station: the process in whose group changes run, in k_stands while there is one. Starting a session and a shell for each
@@ -180,11 +192,11 @@ K_END
 }
 
 # k_change NAME TIMEOUT DIGEST FENCE TOKEN FOLLOW EXPORTS SCRIPT .: a change, once. Creating NAME.begin is the claim: who
-# finds it there does not run. The command's own first act is to add its process to it; its exit code is written to NAME.rc
+# finds it there does not run. The token is compared after the claim: a run that takes over leaves its token first and lists
+# the receipts then, so it finds this one or has it refused. The command's own first act is to add its process to it; its exit code is written to NAME.rc
 # also when nobody listens any more.
 k_change() {
   [ "$9" = . ] || return 0
-  if k_fenced "$4" "$5"; then k_input_done; k_say x fenced "$k_token"; return 0; fi
   case $1 in made-*) k_old="$k_old${k_last:+ $k_last}" k_last=$1 ;; esac
   k_receipt=$k_dir/$1 k_used=$((k_used + 1))
   k_now
@@ -197,6 +209,7 @@ k_change() {
     if [ -e "$k_receipt.begin" ]; then k_say x known; else k_say s 0; fi
     return 0
   fi
+  if k_fenced "$4" "$5"; then rm -f "$k_receipt.begin"; k_input_done; k_say x fenced "$k_token"; return 0; fi
   k_script="set --; read -r k_stat </proc/self/stat; echo \"\$k_stat\" >>'$k_receipt.begin'
 unset k_stat k_guard k_receipt k_script k_stdin k_status k_rest k_long k_next"
   if [ -z "$k_watcher$6" ] && [ $((${#k_script} + ${#7} + ${#8})) -lt 4000 ]; then k_once "$2" "$7" "$8"; return; fi
@@ -275,8 +288,39 @@ k_same() {
 # k_stale PART: removes what earlier uploads to the same place left unfinished, if nobody came back to it for a day.
 k_stale() {
   k_name=${1##*/}
-  find "${1%/*}/" -maxdepth 1 -name "${k_name%-*}-*.part" ! -name "$k_name" -mtime +0 -exec rm -f {} + 2>/dev/null
+  find "${1%/*}/" -maxdepth 1 -name "${k_name%-*-*}-*.part" ! -name "$k_name" -mtime +0 -exec rm -f {} + 2>/dev/null
 }
+
+# k_adopt PART: continues what an earlier writer of the same content left unfinished, if that writer is gone. Writers never
+# share a file: one that was cut off may still write what it has received.
+k_adopt() {
+  [ ! -e "$1" ] || return 0
+  for k_seen in "${1%-*}"-*.part; do
+    [ -f "$k_seen" ] || continue
+    k_name=${k_seen##*-} k_line=''
+    k_name=$k_dir/.part-${k_name%.part}
+    [ ! -e "$k_name" ] || read -r k_line <"$k_name"
+    k_parse "$k_line"
+    k_alive || { mv -fT -- "$k_seen" "$1" && rm -f "$k_name" && return; }
+  done
+}
+
+# k_enter NAME LIMIT FENCE TOKEN: the receipt of an upload that begins; then, and fails if so, whether it is fenced. Whoever
+# takes over finds the one or causes the other.
+k_enter() {
+  read -r k_line </proc/self/stat
+  if [ -n "$1" ]; then
+    k_now
+    printf '%s %s %s upload\n%s\n%s\n' "$k_boot" "$k_uptime" "$2" "$k_line" "$k_line" >"$k_dir/$1.begin" || exit
+  fi
+  k_fenced "$3" "$4" || return 0
+  k_leaves "$1" 0
+  echo fenced "$k_token"
+  return 1
+}
+
+# k_leaves NAME STATUS: completes the receipt of an upload.
+k_leaves() { [ -z "$1" ] || printf '%s\n' "$2" >"$k_dir/$1.rc"; }
 
 # k_place PART PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY [WHOLE]: checks what arrived and puts it where it belongs, all at
 # once; waits for the disk unless LAZY is something. WHOLE is something: it came in one piece, and who unpacks it will tell.
@@ -291,26 +335,44 @@ k_place() {
   mv -fT -- "$1" "$2" && { [ -n "$9" ] || sync "${2%/*}/"; } && echo placed
 }
 
-# k_put SIZE PART PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY: a small file, its content on stdin.
+# k_put SIZE RECEIPT PART PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY: a small file, its content on stdin.
 k_put() {
-  [ -d "${3%/*}/" ] || { echo "${3%/*}: No such file or directory" >&2; return 1; }
-  [ "$(k_same "$3" "$4" "$5" "$6" "$7" "$1")" != same ] || { echo same; return; }
-  shift
-  { (umask 077; cat >"$1") && k_place "$@"; } || { k_status=$?; rm -f "$1"; return "$k_status"; }
+  k_size=$1 k_receipt=$2
+  shift 2
+  [ -d "${2%/*}/" ] || { echo "${2%/*}: No such file or directory" >&2; return 1; }
+  [ "$(k_same "$2" "$3" "$4" "$5" "$6" "$k_size")" != same ] || { echo same; return; }
+  k_enter "$k_receipt" 120 "$7" "$8" || return 0
+  { (umask 077; cat >"$1") && k_place "$@"; }
+  k_status=$?
+  [ "$k_status" = 0 ] || rm -f "$1"
+  k_leaves "$k_receipt" "$k_status"
+  return "$k_status"
 }
 
-# k_upload PART OFFSET SIZE TIMEOUT . PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY WHOLE: a large file, from the channel itself,
-# which is done for afterwards: a leftover of the content must never be read as commands.
+# k_adjust RECEIPT PATH MODE OWNER GROUP FENCE TOKEN: mode and owner of a file that has its content already.
+k_adjust() {
+  k_enter "$1" 30 "$6" "$7" || return 0
+  { [ -z "$4" ] || chown -- "$4:$5" "$2"; } && chmod -- "$3" "$2" && echo placed
+  k_status=$?
+  k_leaves "$1" "$k_status"
+  return "$k_status"
+}
+
+# k_upload RECEIPT PART OFFSET SIZE TIMEOUT . PATH MODE OWNER GROUP SHA FENCE TOKEN LAZY WHOLE: a large file, from the channel
+# itself, which is done for afterwards: a leftover of the content must never be read as commands.
 k_upload() {
-  [ "$5" = . ] || exit
+  [ "$6" = . ] || exit
   k_now
-  printf '%s r 0 %s %s\n' "$k_message" "$k_up" "$4" >"$k_own.run"
-  k_part=$1 k_offset=$2 k_size=$3 k_file=$k_own.$k_message.0
-  shift 5
+  printf '%s r 0 %s %s\n' "$k_message" "$k_up" "$5" >"$k_own.run"
+  k_receipt=$1 k_part=$2 k_offset=$3 k_size=$4 k_limit=$5 k_file=$k_own.$k_message.0 k_writer=${2##*-}
+  k_writer=$k_dir/.part-${k_writer%.part}
+  shift 6
   k_say g
   {
     (
       [ -d "${1%/*}/" ] || { echo "${1%/*}: No such file or directory" >&2; exit 1; }
+      k_enter "$k_receipt" "$k_limit" "$6" "$7" || exit 0
+      printf '%s\n' "$k_line" >"$k_writer"
       k_there=$(stat -c %s "$k_part" 2>/dev/null) || k_there=0
       [ "$k_there" = "$k_offset" ] || { echo moved; exit; }
       umask 077
@@ -321,9 +383,10 @@ k_upload() {
     k_status=$?
     k_long=0
   } 3>>"$k_file.o" 4>>"$k_file.e"
+  k_leaves "$k_receipt" "$k_status"
   k_reply 0 "$k_status" "$k_file"
   k_flush
-  rm -f "$k_own" "$k_own".*
+  rm -f "$k_own" "$k_own".* "$k_writer"
   exit
 }
 
@@ -386,12 +449,14 @@ k_receipts() {
   done
 }
 
-# k_forget PREFIX: removes the receipts of commands that have ended, many with one process.
+# k_forget PREFIX: removes the receipts of commands that have ended, many with one process; without a prefix all there is.
 k_forget() {
+  [ -n "$1" ] || rm -f "$k_dir"/fence.*
   k_files='' k_round=0
-  for k_file in "$k_dir/$1"*.rc; do
-    k_file=${k_file%.rc}
-    [ -e "$k_file.rc" ] || continue
+  for k_file in "$k_dir/$1"*.begin; do
+    k_file=${k_file%.begin}
+    [ -e "$k_file.begin" ] || continue
+    [ -e "$k_file.rc" ] || { k_begun "${k_file##*/}"; ! k_alive || continue; }
     k_files="$k_files $k_file.begin $k_file.o $k_file.e $k_file.p $k_file.q $k_file.rc $k_file.end" k_round=$((k_round + 1))
     [ "$k_round" -lt 100 ] || { rm -f $k_files; k_files='' k_round=0; }
   done

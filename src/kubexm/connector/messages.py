@@ -7,7 +7,7 @@ import base64
 import hashlib
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ __all__ = [
     "Slot",
     "StreamMessage",
     "UploadMessage",
+    "always",
     "display",
     "exports",
     "script_digest",
@@ -39,12 +40,18 @@ _TOGETHER = 16 * 1024
 """A read with more input than this is sent alone."""
 
 
+def always() -> bool:
+    """A lease that never expires."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Where the lease stands and which token is ours."""
+    """Where the lease stands, on a host that keeps one; which token is ours; whether our lease still holds."""
 
-    path: PurePosixPath
+    path: PurePosixPath | None
     token: int
+    held: Callable[[], bool] = always
 
 
 def display(command: Command) -> str:
@@ -204,7 +211,7 @@ class ChangeMessage(Message):
             receipt,
             str(int(command.timeout) + 1),
             script_digest(command),
-            str(fence.path) if fence else "",
+            str(fence.path) if fence and fence.path else "",
             str(fence.token) if fence else "",
             "follow" if follow else "",
             slot.exports,
@@ -220,8 +227,8 @@ class ChangeMessage(Message):
 class UploadMessage(Message):
     """A file's content, fed to the channel once the host says go."""
 
-    def __init__(self, slot: Slot, *, part: str, offset: int, size: int, place: Sequence[str]) -> None:
+    def __init__(self, slot: Slot, *, receipt: str, part: str, offset: int, size: int, place: Sequence[str]) -> None:
         Message.__init__(self, (slot,), single_use=True)
-        words = (part, str(offset), str(size), str(int(slot.command.timeout) + 1), ".", *place)
+        words = (receipt, part, str(offset), str(size), str(int(slot.command.timeout) + 1), ".", *place)
         self._lines.append("k_upload " + " ".join(shlex.quote(word) for word in words) + "\n")
         self.go: asyncio.Future[Shell] = asyncio.get_running_loop().create_future()

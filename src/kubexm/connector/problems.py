@@ -40,6 +40,14 @@ class Problems:
             hint="another kubexm took over; watch that one, or start a new run after it has ended",
         )
 
+    def expired(self) -> FencedError:
+        """Our own lease ran out."""
+        return FencedError(
+            "the lease of this run expired before it could be renewed, so nothing more is changed",
+            host=self._host,
+            hint="check the network to the control-plane and etcd hosts, then resume the run",
+        )
+
     def no_room(self, directory: str) -> HostError:
         """No receipt can be written."""
         return HostError(

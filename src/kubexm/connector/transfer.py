@@ -1,7 +1,8 @@
 """Files to and from a host, through its shells: whole or not at all. Must not know how the host is reached.
 
 Small files travel inside one message. Large ones are streamed into a temporary file beside their target, from where an
-earlier attempt stopped; then checked by sha256, given mode and owner, synced and renamed. The fence is compared last.
+earlier attempt stopped; then checked by sha256, given mode and owner, synced and renamed. Each leaves a receipt before
+it begins. The fence is compared once that is there, and again before the file is renamed.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Carrier(Protocol):
     async def execute(self, command: Command) -> CommandResult: ...
     async def run_once(self, slot: Slot, work: Slot | Message) -> CommandResult: ...
     async def online(self, *, again: bool) -> None: ...
+    def check_held(self) -> None: ...
     async def check_fence_as_root(self, *, sudo: bool) -> None: ...
     async def info(self, *, sudo: bool) -> ShellInfo: ...
     def privileged(self, *, sudo: bool) -> bool: ...
@@ -123,6 +125,7 @@ class Transfer:
             except OSError as error:
                 raise self._failed(upload.path, f"{source} cannot be read: {error.strerror}") from None
         if fenced:
+            self._carrier.check_held()
             await self._carrier.check_fence_as_root(sudo=upload.sudo)
         place = self._place(upload, digest, self._carrier.lease if fenced else None)
         if size <= _SMALL:
@@ -132,20 +135,20 @@ class Transfer:
 
     def _place(self, upload: Upload, digest: str, lease: Fence | None) -> list[str]:
         owned = self._carrier.privileged(sudo=upload.sudo)
-        lease = lease if owned else None  # the login user may not read it: root has compared it beforehand
+        # The login user may not read the lease: root has compared it beforehand.
         return [
             str(upload.path),
             f"{upload.mode:o}",
             upload.owner if owned else "",
             upload.group if owned else "",
             digest,
-            str(lease.path) if lease else "",
+            str(lease.path) if lease and lease.path and owned else "",
             str(lease.token) if lease else "",
             "" if upload.durable else "lazy",
         ]
 
     async def _put(self, upload: Upload, content: bytes, place: list[str]) -> bool:
-        words = ["k_put", str(len(content)), _part(upload.path, place[4]), *place]
+        words = ["k_put", str(len(content)), upload.receipt, _part(upload.path, place[4]), *place]
         command = Command(
             script=shell(*words), sudo=upload.sudo, stdin=content, timeout=120.0, display=f"upload of {upload.path}"
         )
@@ -167,23 +170,27 @@ class Transfer:
     async def _send(self, upload: Upload, size: int, place: list[str]) -> bool:
         part = _part(upload.path, place[4])
         why = ""
-        best, tries = -1, 0
+        best, tries, attempts = -1, 0, 0
         while tries < _TRIES:
             await self._carrier.online(again=best >= 0)
             state, offset = await self._state(upload, place, part, size)
             if state == "same":
                 return best >= 0  # the reply to the attempt before may have been cut off
+            attempts += 1
+            receipt = upload.receipt and f"{upload.receipt}-{attempts}"
             tries = 1 if offset > best else tries + 1  # as long as more of it arrives each time, go on
             best = max(best, offset)
             if state == "mode":
-                await self._adjust(upload, place)
+                await self._adjust(upload, receipt, place)
                 return True
             if offset > size:
                 await self._carrier.read(Command(script=shell("rm", "-f", part), sudo=upload.sudo))
                 offset = 0
             try:
                 async with self._turns.turn(upload.urgency) as here, self._sending.turn(upload.urgency) as there:
-                    verdict = await self._stream(upload, place, part, offset, size, _Way(here, there))
+                    if place[6]:
+                        self._carrier.check_held()
+                    verdict = await self._stream(upload, receipt, place, part, offset, size, _Way(here, there))
             except LinkLost:
                 why = f"the connection broke {_TRIES} times"
                 continue
@@ -199,27 +206,27 @@ class Transfer:
 
     async def _state(self, upload: Upload, place: list[str], part: str, size: int) -> tuple[str, int]:
         same = shell("k_same", *place[:5], size)
-        script = f"{same}; stat -c %s {shlex.quote(part)} 2>/dev/null || echo 0; {shell('k_stale', part)}; :"
+        size_of = f"stat -c %s {shlex.quote(part)} 2>/dev/null || echo 0"
+        script = f"{same}; {shell('k_adopt', part)}; {size_of}; {shell('k_stale', part)}; :"
         result = await self._carrier.read(
             Command(script=script, sudo=upload.sudo, timeout=_patience(size), display=f"looking at {upload.path}")
         )
         state, offset = result.check().text.split()
         return state, int(offset)
 
-    async def _adjust(self, upload: Upload, place: list[str]) -> None:
-        path, mode, owner, group = (shlex.quote(word) for word in place[:4])
-        fence = shell("k_fenced", *place[5:7])
-        chown = f"chown -- {owner}:{group} {path} && " if place[2] else ""
-        script = f'if {fence}; then echo fenced "$k_token"; else {chown}chmod -- {mode} {path} && echo placed; fi'
+    async def _adjust(self, upload: Upload, receipt: str, place: list[str]) -> None:
+        script = shell("k_adjust", receipt, *place[:4], *place[5:7])
         self._verdict(upload, await self._carrier.read(Command(script=script, sudo=upload.sudo)))
 
-    async def _stream(self, upload: Upload, place: list[str], part: str, offset: int, size: int, way: _Way) -> str:
+    async def _stream(
+        self, upload: Upload, receipt: str, place: list[str], part: str, offset: int, size: int, way: _Way
+    ) -> str:
         command = Command(
             script="", sudo=upload.sudo, timeout=_patience(size), long=True, display=f"upload of {upload.path}"
         )
         slot = Slot(command)
         whole = "whole" if upload.proven and not offset else ""
-        message = UploadMessage(slot, part=part, offset=offset, size=size, place=[*place, whole])
+        message = UploadMessage(slot, receipt=receipt, part=part, offset=offset, size=size, place=[*place, whole])
         feeding = asyncio.get_running_loop().create_task(self._feed(message, upload.source, offset, way))
         try:
             result = await self._carrier.run_once(slot, message)
@@ -324,7 +331,8 @@ class Transfer:
 
 
 def _part(path: PurePosixPath, digest: str) -> str:
-    return str(path.parent / f".kubexm-{path.name[:100]}-{digest[:16]}.part")
+    """A temporary file that no other writer has, not even one of the same content."""
+    return str(path.parent / f".kubexm-{path.name[:100]}-{digest[:16]}-{secrets.token_hex(4)}.part")
 
 
 def _patience(size: int) -> float:

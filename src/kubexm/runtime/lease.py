@@ -1,5 +1,6 @@
 """One writer: a lease on the cluster's own control-plane and etcd hosts, so that two laptops and a server exclude each
-other. Each of these hosts then refuses changes that carry an older token.
+other. Every host of the run then refuses changes that carry an older token. A run that cannot renew its lease changes
+nothing more once it has expired, since by then another may have taken over.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import getpass
 import os
 import socket
+import time
 from collections.abc import Callable, Coroutine
 
 from kubexm.errors import FencedError, KubexmError, LeaseHeldError
@@ -19,8 +21,15 @@ from kubexm.runtime.host import HostRuntime
 __all__ = ["ClusterLease", "owner_name"]
 
 TTL = 60
+_RETRY = 3.0
+"""Seconds between attempts to renew it where the last one failed."""
 _PATIENCE = 30.0
 """Seconds that a command of a run which died may still take."""
+
+
+def _now() -> float:
+    """Seconds by a clock that nobody sets and that goes on while this machine sleeps, where there is one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def owner_name() -> str:
@@ -33,25 +42,32 @@ def owner_name() -> str:
 
 
 class ClusterLease:
-    """Held from `acquire` to `release`, renewed in between. `on_lost` is called if somebody else takes it over."""
+    """Held from `acquire` to `release`, renewed in between. `on_lost` is called if it expires or is taken over."""
 
     def __init__(self, ctx: Context, run: str, on_lost: Callable[[KubexmError], None]) -> None:
         self._ctx = ctx
         self._run = run
         self._on_lost = on_lost
         self._held: dict[str, Lease] = {}
-        self._renewing: asyncio.Task[None] | None = None
+        self._until: dict[str, float] = {}
+        """When it expires on each host, by our clock: never later than by that of the host."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._lost = False
 
     async def acquire(self) -> None:
         """Takes it on every host that keeps one; all or nothing. LeaseHeldError names who has it."""
-        hosts = self._hosts()
-        if not hosts:
+        keepers = self._keepers()
+        if not keepers:
             return
-        floor = max((_token(host) for host in hosts), default=0)
+        floor = 1 + max(_token(host) for host in self._hosts())
         try:
-            await self._take(hosts[0], floor)  # whoever gets the first host gets them all
-            await _all(*(self._take(host, floor) for host in hosts[1:]))
-            await self._outlive(hosts)
+            await self._take(keepers[0], floor)  # whoever gets the first host gets them all
+            await _all(*(self._take(host, self._token) for host in keepers[1:]))
+            # Workers see one token only: hosts that fell behind catch up.
+            await _all(*(self._take(host, self._token) for host in keepers if self._behind(host)))
+            for host in self._hosts():
+                host.connector.fence(host.lease.path if host.name in self._held else None, self._token, self.holds)
+            await self._outlive(keepers)
         except LeaseHeldError as error:
             await self.release()
             raise LeaseHeldError(
@@ -64,24 +80,47 @@ class ClusterLease:
         except BaseException:
             await self.release()
             raise
-        self._renewing = asyncio.create_task(self._renew())
+        for work in (self._watch(), *(self._renew(name) for name in self._held)):
+            self._tasks.add(asyncio.create_task(work))
+
+    def holds(self) -> bool:
+        """True while most of the hosts that keep the lease keep it for us: nobody else can have it then."""
+        return _now() < self._expiry()
 
     async def release(self, *, leave: bool = False) -> None:
         """Gives it back everywhere; with `leave`, hosts that belong to no cluster any more keep no trace of it."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        for host in self._hosts():
+            host.connector.fence(None, None)
         held, self._held = self._held, {}
         await asyncio.gather(*(self._give_back(name, lease, leave) for name, lease in held.items()))
 
     def _hosts(self) -> list[HostRuntime]:
-        keepers = [host.name for host in self._ctx.hosts if host.roles & {"etcd", "controlPlane"}]
-        return [self._ctx.host_runtimes[name] for name in sorted(keepers) if name in self._ctx.host_runtimes]
+        """All hosts of the cluster that were reached; the control machine is none of them."""
+        return [self._ctx.host_runtimes[host.name] for host in self._ctx.hosts if host.name in self._ctx.host_runtimes]
+
+    def _keepers(self) -> list[HostRuntime]:
+        keepers = {host.name for host in self._ctx.hosts if host.roles & {"etcd", "controlPlane"}}
+        return sorted((host for host in self._hosts() if host.name in keepers), key=lambda host: host.name)
+
+    @property
+    def _token(self) -> int:
+        return max(lease.token for lease in self._held.values())
+
+    def _behind(self, host: HostRuntime) -> bool:
+        return self._held[host.name].token < self._token
+
+    def _expiry(self) -> float:
+        """When fewer than most hosts keep it for us."""
+        return sorted(self._until.values(), reverse=True)[len(self._until) // 2]
 
     async def _take(self, host: HostRuntime, floor: int) -> None:
-        lease = await host.lease.acquire(owner=owner_name(), run=self._run, ttl=TTL, token_floor=floor)
-        self._held[host.name] = lease
-        host.connector.fence(host.lease.path, lease.token)
+        sent = _now()
+        self._held[host.name] = await host.lease.acquire(owner=owner_name(), run=self._run, ttl=TTL, token_floor=floor)
+        self._until[host.name] = sent + TTL
 
     async def _outlive(self, keepers: list[HostRuntime]) -> None:
         """What a run that never gave its lease back left running on hosts is waited for, and ended if it takes long.
@@ -101,7 +140,6 @@ class ClusterLease:
 
     async def _give_back(self, name: str, lease: Lease, leave: bool) -> None:
         host = self._ctx.host_runtimes[name]
-        host.connector.fence(host.lease.path, None)
         with contextlib.suppress(KubexmError):  # a host that is gone keeps the lease until it runs out
             if leave:
                 await host.lease.leave(lease)
@@ -109,22 +147,42 @@ class ClusterLease:
             else:
                 await host.lease.release(lease)
 
-    async def _renew(self) -> None:
+    async def _renew(self, name: str) -> None:
+        """Renews it on one host: one that does not answer holds up no other."""
+        wait = TTL / 3
         while True:
-            await asyncio.sleep(TTL / 3)
-            for outcome in await asyncio.gather(
-                *(self._renew_on(name) for name in list(self._held)), return_exceptions=True
-            ):
-                if isinstance(outcome, FencedError):
-                    self._on_lost(outcome)
-                    return
-                if isinstance(outcome, KubexmError):
-                    self._ctx.logger.warning("the lease could not be renewed: %s", outcome.message)
-                elif isinstance(outcome, BaseException):
-                    raise outcome
+            await asyncio.sleep(wait)
+            sent = _now()
+            try:
+                self._held[name] = await self._ctx.host_runtimes[name].lease.renew(self._held[name], ttl=TTL)
+            except FencedError as error:
+                self._lose(error)
+                return
+            except KubexmError as error:
+                wait = min(_RETRY, TTL / 3)
+                self._ctx.logger.warning("%s: the lease could not be renewed: %s", name, error.message)
+            else:
+                wait = TTL / 3
+                self._until[name] = sent + TTL
 
-    async def _renew_on(self, name: str) -> None:
-        self._held[name] = await self._ctx.host_runtimes[name].lease.renew(self._held[name], ttl=TTL)
+    async def _watch(self) -> None:
+        """Waits for it to expire."""
+        while self.holds():  # noqa: ASYNC110 - each renewal moves it
+            await asyncio.sleep(self._expiry() - _now())
+        silent = sorted(name for name, until in self._until.items() if until <= _now())
+        self._lose(
+            FencedError(
+                f"the lease expired: it could not be renewed on {', '.join(silent)} for {TTL} s",
+                host=silent[0],
+                hint="check the network to these hosts, then resume the run",
+            )
+        )
+
+    def _lose(self, error: KubexmError) -> None:
+        """Tells of it, once."""
+        if not self._lost:
+            self._lost = True
+            self._on_lost(error)
 
 
 async def _all(*takes: Coroutine[None, None, None]) -> None:

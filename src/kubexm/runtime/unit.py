@@ -132,8 +132,10 @@ class UnitConnector:
     async def upload(self, upload: Upload) -> bool:
         """Puts the file there."""
         self._refuse_if_reading(f"upload of {upload.path}")
+        self._count += 1
+        receipt = upload.receipt or f"{self._receipts}.{self._count}"
         with self._under_way():
-            return await self._inner.upload(replace(upload, urgency=upload.urgency or self._urgency))
+            return await self._inner.upload(replace(upload, receipt=receipt, urgency=upload.urgency or self._urgency))
 
     async def download(self, path: PurePosixPath, target: Path, *, sudo: bool = True) -> None:
         """Fetches a file."""
@@ -152,9 +154,9 @@ class UnitConnector:
         """Of the host's current boot."""
         return await self._inner.boot_id()
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
         """Sets the fence of the connection below."""
-        self._inner.fence(path, token)
+        self._inner.fence(path, token, held)
 
     @asynccontextmanager
     async def exchange(self, streams: Streams, what: str, *, changes: bool) -> AsyncIterator[None]:

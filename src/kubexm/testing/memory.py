@@ -81,7 +81,7 @@ class MemoryConnector:
         self._host = host
         self._boot_id = boot_id
         self._answers: list[_Answer] = []
-        self._fence: tuple[PurePosixPath, int | None] | None = None
+        self._fence: tuple[PurePosixPath | None, int, Callable[[], bool]] | None = None
         self.commands: list[Command] = []
         """Every command that was executed, in order."""
         self.uploads: list[Upload] = []
@@ -237,9 +237,9 @@ class MemoryConnector:
         """As given, until `reboot`."""
         return self._boot_id
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
         """Compares the token with the first word of the in-memory file at `path` before each change."""
-        self._fence = (path, token)
+        self._fence = None if token is None else (path, token, held or (lambda: True))
 
     def _starting(self, prefix: str) -> list[Receipt]:
         return [receipt for name, receipt in sorted(self.receipts.items()) if name.startswith(prefix)]
@@ -289,10 +289,10 @@ class MemoryConnector:
     def _check_fence(self) -> None:
         if self._fence is None:
             return
-        path, token = self._fence
-        if token is None:
-            return
-        lease = self.files.get(path)
+        path, token, held = self._fence
+        if not held():
+            raise FencedError("the lease of this run expired", host=self._host)
+        lease = self.files.get(path) if path is not None else None
         newest = lease.content.split(maxsplit=1) if lease is not None else []
         if newest and newest[0].isdigit() and int(newest[0]) > token:
             raise FencedError(f"a newer run (token {newest[0].decode()}) holds the lease", host=self._host)

@@ -71,6 +71,7 @@ class TcpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._left: int | None = None
+        self._stall_at: int | None = None
         self.delay = delay
         """Seconds each way."""
         self.flowing = asyncio.Event()
@@ -110,6 +111,10 @@ class TcpProxy:
         """Breaks all connections once this many more bytes have passed; new ones are whole again."""
         self._left = size
 
+    def stall_after(self, size: int) -> None:
+        """Stalls once this many more bytes have passed."""
+        self._stall_at = self.passed + size
+
     def stall(self) -> None:
         """Passes nothing on any more, and says nothing: a pulled cable."""
         self.flowing.clear()
@@ -121,6 +126,9 @@ class TcpProxy:
     def count(self, size: int) -> bool:
         """Notes what passes; False if that was too much."""
         self.passed += size
+        if self._stall_at is not None and self.passed >= self._stall_at:
+            self._stall_at = None
+            self.stall()
         if self._left is None:
             return True
         self._left -= size

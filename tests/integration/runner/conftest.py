@@ -10,7 +10,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -81,7 +81,7 @@ class Sandbox:
     async def boot_id(self) -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
         return None
 
     def sh(self, script: str) -> str:

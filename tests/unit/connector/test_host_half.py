@@ -73,3 +73,38 @@ def test_a_directory_of_somebody_else_is_not_used(shell: str, tmp_path: Path) ->
     words = [shell, "sh"] if shell == "busybox" else [shell]
     done = subprocess.run(words, input=text, capture_output=True, check=False, timeout=30)
     assert done.stdout.decode().split()[4] == "-"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_newer_token_is_refused_once_the_receipt_is_claimed(shell: str, tmp_path: Path) -> None:
+    store, lease = tmp_path / "store", tmp_path / "lease"
+    lease.write_text("7 somebody run-7 1\n")
+
+    def change(name: str, fence: str, token: str) -> str:
+        return f"k_change {name} 30 d '{fence}' '{token}' '' '' 'echo {name} >>{tmp_path}/log' .\nk_flush\n"
+
+    lines = [
+        change("first", "", "5"),  # nothing newer was seen here
+        change("older", "", "4"),
+        change("again", "", "5"),
+        change("newer", "", "6"),
+        change("late", "", "5"),
+        change("keeper", str(lease), "6"),  # the lease that this host keeps is newer still
+        change("none", "", ""),  # whoever has no lease, such as `exec`
+    ]
+    out = run(shell, store, "".join(lines))
+    assert (tmp_path / "log").read_text().split() == ["first", "again", "newer", "none"]
+    assert [line.split()[-1] for line in out.splitlines() if " x fenced " in line] == ["5", "6", "7"]
+    left = {path.name for path in store.iterdir()}
+    assert "older.begin" not in left, "what was refused never began"
+    assert {name for name in left if name.startswith("fence")} == {"fence.6"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_claim_comes_before_the_comparison(shell: str, tmp_path: Path) -> None:
+    # A run that takes over leaves its token and lists the receipts just before this change claims its own.
+    store = tmp_path / "store"
+    takes_over = f"k_now() {{ k_up=1 k_uptime=1; printf '' >{store}/fence.9; }}\n"
+    out = run(shell, store, takes_over + f"k_change c1 30 d '' 8 '' '' 'echo ran >>{tmp_path}/log' .\nk_flush\n")
+    assert not (tmp_path / "log").exists()
+    assert f"{MARK} x fenced 9" in out

@@ -173,7 +173,7 @@ async def test_a_reply_nobody_waits_for_any_more() -> None:
 
 async def test_upload_is_told_to_go() -> None:
     ear = Ear()
-    message = UploadMessage(Slot(Command(script="")), part="/p", offset=0, size=1, place=["/x"])
+    message = UploadMessage(Slot(Command(script="")), receipt="", part="/p", offset=0, size=1, place=["/x"])
     ear.replies.begin(message)
     ear.replies.feed("stdout", mark("g"))
     assert ear.gone == [message]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -114,8 +115,8 @@ class Mortal:
     async def boot_id(self) -> str:
         return await self._inner.boot_id()
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
-        self._inner.fence(path, token)
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
+        self._inner.fence(path, token, held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ class Recorder:
             raise boot
         return boot
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
         return None
 
 

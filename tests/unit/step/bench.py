@@ -8,7 +8,7 @@ import grp
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -111,7 +111,7 @@ class ShellConnector:
     async def boot_id(self) -> str:
         return "boot"
 
-    def fence(self, path: PurePosixPath, token: int | None) -> None:
+    def fence(self, path: PurePosixPath | None, token: int | None, held: Callable[[], bool] | None = None) -> None:
         return None
 
 

@@ -94,10 +94,7 @@ def parse_facts(output: str, marker: str, *, sent: float = 0.0, received: float 
         uid=int(user[0]) if user[0].isdigit() else 0,
         sudo_user=user[1] if len(user) > 1 else "",
         marker=parse_marker(found.text("marker")),
-        lease=next(
-            (lease for path, text in found.files.items() if path.endswith("/lease") and (lease := parse_lease(text))),
-            None,
-        ),
+        lease=_lease(found),
     )
 
 
@@ -121,6 +118,15 @@ def parse_marker(text: str) -> ClusterMarker | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return ClusterMarker(uid="unreadable", name="unreadable")
+
+
+def _lease(found: Sections) -> LeaseLine | None:
+    """The lease the host keeps, or on one that keeps none the newest token that it has seen."""
+    for path, text in found.files.items():
+        if path.endswith("/lease") and (lease := parse_lease(text)):
+            return lease
+    seen = [int(token) for token in found.lines("fences") if token.isdigit()]
+    return LeaseLine(token=max(seen)) if seen else None
 
 
 def parse_lease(text: str) -> LeaseLine | None:
