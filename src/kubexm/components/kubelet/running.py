@@ -25,6 +25,12 @@ class KubeletRunning(ServiceRunning):
     """The kubelet runs from what it was given."""
 
     async def rollback(self, ctx: StepContext) -> None:
-        """As for any service; and where no kubelet ran before, no pod stays: whoever comes next needs their ports."""
+        """As for any service; and on a host that has no role in a cluster yet, no pod stays: its ports are needed.
+
+        A host with a role runs pods of earlier runs, perhaps etcd and the API server: not for this one to remove.
+        """
         await ServiceRunning.rollback(self, ctx)
+        marker = await ctx.host.marker.read()
+        if marker is not None and (marker.roles or marker.uid != ctx.cluster_uid):
+            return
         await ctx.host.command.run(_END_PODS, within=300, long=True, display="end the pods of the kubelet")

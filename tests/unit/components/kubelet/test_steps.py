@@ -26,6 +26,7 @@ from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade
 from kubexm.connector import Command, CommandResult
 from kubexm.errors import CommandError, StepError
 from kubexm.redact import Secret
+from kubexm.runner.base import ABSENT
 from kubexm.runtime import Context, StepContext, Transcript, UnitConnector
 from kubexm.step import ServiceRunning
 from kubexm.step.content import sha256_of
@@ -279,7 +280,29 @@ async def test_why_founding_objects_cannot_be_seen(host: Host, error: str, reaso
     assert (await FoundingObjectsApplied().precheck(host.ctx)).reason == reason
 
 
-async def test_a_kubelet_that_is_undone_takes_its_pods_along(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("roles", [None, ()])
+async def test_a_kubelet_that_is_undone_takes_its_pods_along(
+    host: Host, monkeypatch: pytest.MonkeyPatch, roles: tuple[str, ...] | None
+) -> None:
+    undone = await undo_kubelet(host, monkeypatch, host.context.work_dir.cluster_uid, roles)
+    assert undone[0] == "kubelet", "or it would start them again"
+    assert "is-active -q kubelet || ! systemctl is-active -q containerd; then exit 0" in undone[1]
+
+
+@pytest.mark.parametrize(
+    ("uid", "roles"), [("", ("worker",)), ("", ("controlPlane", "etcd")), ("another-cluster", ()), ("unreadable", ())]
+)
+async def test_pods_of_a_host_that_has_a_role_are_never_removed(
+    host: Host, monkeypatch: pytest.MonkeyPatch, uid: str, roles: tuple[str, ...]
+) -> None:
+    undone = await undo_kubelet(host, monkeypatch, uid or host.context.work_dir.cluster_uid, roles)
+    assert undone == ["kubelet"], "the service is as before, and what runs on the host stays"
+
+
+async def undo_kubelet(
+    host: Host, monkeypatch: pytest.MonkeyPatch, uid: str, roles: tuple[str, ...] | None
+) -> list[str]:
+    """What a rollback does where the host's mark says this; no roles at all: there is no mark."""
     undone: list[str] = []
 
     async def stopped(step: ServiceRunning, ctx: StepContext) -> None:
@@ -289,8 +312,14 @@ async def test_a_kubelet_that_is_undone_takes_its_pods_along(host: Host, monkeyp
         undone.append(command.script)
 
     monkeypatch.setattr(ServiceRunning, "rollback", stopped)
+    mark = json.dumps({"uid": uid, "name": "demo", "roles": list(roles or ())})
+    exit_code = ABSENT if roles is None else 0
+    host.memory.on(
+        re.compile(r"(?s).*cat -- /var/lib/kubexm/cluster.json.*"),
+        stdout="not json" if uid == "unreadable" else mark,
+        exit_code=exit_code,
+    )
     host.memory.on(re.compile(r"(?s).*rmp -f -a.*"), callback=ended)
     host.connector.begin("r")
     await KubeletRunning(unit="kubelet").rollback(host.ctx)
-    assert undone[0] == "kubelet", "or it would start them again"
-    assert "is-active -q kubelet || ! systemctl is-active -q containerd; then exit 0" in undone[1]
+    return undone
