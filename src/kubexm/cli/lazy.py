@@ -14,6 +14,8 @@ from kubexm.errors import UsageError
 
 __all__ = ["LazyGroup", "Verb"]
 
+_COMPLETION = ("install_completion", "show_completion")
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:
@@ -66,8 +68,9 @@ def _load(verb: Verb) -> Any:
     assert isinstance(app, typer.Typer)
     for extension in verb.extensions:
         importlib.import_module(extension).register(app)
-    app._add_completion = False  # completion is the root's business, and typer has no public way to say so
     command = typer.main.get_command(app)
+    # Completion is an option of the root only.
+    command.params = [option for option in command.params if option.name not in _COMPLETION]
     command.name = verb.name
     _plain_help(command)
     with_global_options(command, remote=verb.remote)

@@ -9,13 +9,10 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import asyncssh
-from asyncssh.constants import MSG_IGNORE
 from asyncssh.kex import get_kex_algs
 
-from kubexm.connector import bulk
 from kubexm.connector.credentials import Credentials, Identity
 from kubexm.connector.hostkeys import HostKeys, KnownKey, changed, not_pinned, pinned_fingerprint, unknown
 from kubexm.connector.refusals import Attempt, explain, turned_away
@@ -76,23 +73,12 @@ class _Client(asyncssh.SSHClient):
         self.established = False
         self.new_key: asyncssh.SSHKey | None = None
 
-    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-        self._conn = conn
-        _less_per_packet(conn)
-        bulk.prepare(conn)
-        if any(not isinstance(key, asyncssh.SSHAgentKeyPair) for key in self._identity.keys):
-            _sign_at_once(conn)
-
     def connection_lost(self, exc: Exception | None) -> None:
         if self.established:
             self._lost()
 
     def begin_auth(self, username: str) -> None:
         self.attempt.authenticating = True
-        # asyncssh would first ask with no credentials at all, just to hear what is allowed: a round trip for nothing.
-        if hasattr(self._conn, "_auth_methods"):
-            first = b"publickey" if self._identity.keys else b"password"
-            self._conn._auth_methods = [first]
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         self.attempt.shown = key
@@ -143,49 +129,6 @@ class _Client(asyncssh.SSHClient):
             return None
         self._answered = True
         return [self._settings.password.reveal()]
-
-
-class _Silent:
-    """Stands where asyncssh would put each packet into words for its debug log, which nobody reads."""
-
-    def log_sent_packet(self, *_: Any) -> None:
-        pass
-
-
-def _less_per_packet(conn: asyncssh.SSHClientConnection) -> None:
-    """Keeps asyncssh from sending an empty packet before each one, and from describing each for its debug log.
-
-    Empty packets guard CBC ciphers, which are not offered; a large file is tens of thousands of packets.
-    """
-    connection: Any = conn
-    send, silent = connection.send_packet, _Silent()
-
-    def send_packet(kind: int, *args: bytes, handler: Any = None) -> None:
-        if kind != MSG_IGNORE:
-            send(kind, *args, handler=silent)
-
-    connection.send_packet = send_packet
-
-
-def _sign_at_once(conn: asyncssh.SSHClientConnection) -> None:
-    """Sends the signature with the first offer of a key, instead of asking first whether the key would do."""
-    connection: Any = conn
-    pick, send = connection.public_key_auth_requested, connection.send_userauth_request
-    picked: list[asyncssh.SSHKeyPair | None] = [None]
-
-    async def public_key_auth_requested() -> asyncssh.SSHKeyPair | None:
-        picked[0] = await pick()
-        return picked[0]
-
-    async def send_userauth_request(method: bytes, *args: bytes, key: Any = None, trivial: bool = True) -> None:
-        pair = picked[0]
-        # A key in an agent may ask its owner to touch it: that one is only used once the host wants it.
-        if method == b"publickey" and args[:1] == (b"\0",) and not isinstance(pair, asyncssh.SSHAgentKeyPair):
-            args, key, trivial = (b"\1", *args[1:]), pair, False
-        await send(method, *args, key=key, trivial=trivial)
-
-    connection.public_key_auth_requested = public_key_auth_requested
-    connection.send_userauth_request = send_userauth_request
 
 
 class Dialler:

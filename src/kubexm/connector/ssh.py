@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 
 import asyncssh
 
-from kubexm.connector.bulk import Lane
 from kubexm.connector.core import HostConnector
 from kubexm.connector.link import ChannelListener, LinkLost, SessionRefused, StreamRefused
 from kubexm.connector.settings import ConnectionSettings
@@ -37,10 +36,9 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self._gone = gone
         self._exit_code: int | None = None
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self._lane: Lane | None = None
 
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
-        self._channel, self._lane = chan, Lane(chan)
+        self._channel = chan
         chan.set_write_buffer_limits(high=_WRITE_AHEAD)
         if self._first:
             # By the time this runs the request to start the command has been sent: no need to wait for its answer.
@@ -69,8 +67,8 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self._listener.resume_writing()
 
     def write(self, data: bytes | memoryview) -> None:
-        if self._lane is not None and self._channel is not None and not self._channel.is_closing():
-            self._lane.write(data)
+        if self._channel is not None and not self._channel.is_closing():
+            self._channel.write(bytes(data))
 
     def write_eof(self) -> None:
         if self._channel is not None and not self._channel.is_closing():
