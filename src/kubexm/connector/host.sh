@@ -451,7 +451,7 @@ k_receipts() {
 
 # k_forget PREFIX: removes the receipts of commands that have ended, many with one process; without a prefix all there is.
 k_forget() {
-  [ -n "$1" ] || rm -f "$k_dir"/fence.*
+  [ -n "$1" ] || rm -f "$k_dir"/fence.* "$k_dir/id"
   k_files='' k_round=0
   for k_file in "$k_dir/$1"*.begin; do
     k_file=${k_file%.begin}
@@ -510,7 +510,7 @@ k_watch() {
   k_watcher=$!
 }
 k_watcher=''
-trap '[ -z "$k_watcher" ] || kill -USR1 "$k_watcher" 2>/dev/null; k_tidy "$k_own".*' EXIT
+trap '[ -z "$k_watcher" ] || kill -USR1 "$k_watcher" 2>/dev/null; k_tidy "$k_own".*; [ -e "$k_dir/id" ] || rmdir "$k_dir" 2>/dev/null' EXIT
 # Nobody listens any more: dash would end without a word to its watcher, which then waits for what is long over.
 trap 'exit 141' PIPE
 k_store=''

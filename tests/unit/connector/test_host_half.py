@@ -108,3 +108,14 @@ def test_the_claim_comes_before_the_comparison(shell: str, tmp_path: Path) -> No
     out = run(shell, store, takes_over + f"k_change c1 30 d '' 8 '' '' 'echo ran >>{tmp_path}/log' .\nk_flush\n")
     assert not (tmp_path / "log").exists()
     assert f"{MARK} x fenced 9" in out
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_host_that_leaves_its_cluster_keeps_nothing(shell: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    change = "k_change {} 30 d '' 5 '' '' 'echo x' .\nk_flush\n"
+    forget = "k_read 0 30 '' 'k_forget {}' .\nk_flush\n"
+    run(shell, store, change.format("run-1.1") + forget.format("run-1."))
+    assert sorted(path.name for path in store.iterdir()) == ["fence.5", "id"]
+    run(shell, store, change.format("run-2.1") + forget.format('""'))
+    assert not store.exists()

@@ -234,7 +234,7 @@ class HostReleased(Step):
             below = [path.partition("/")[2] for path in self.keep if path.startswith(f"{top}/")]
             if below:
                 lines.append(f"kx_clean {shell(top, *below)}")
-        lines.append(f"rm -rf -- /run/kubexm/kubectl {_BORROWED}")
+        lines.append(f"rm -rf -- /run/kubexm/kubectl /run/kubexm/helm {_BORROWED}")
         lines.append(_HALF_SENT)
         lines.append("if [ -d originals ]; then rmdir -- originals/* originals 2>/dev/null; fi")
         lines.append(f"rm -f -- cluster.json && sync -- . || exit 1\ncd / && rmdir -- {shell(STATE)} 2>/dev/null || :")
