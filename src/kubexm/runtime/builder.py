@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from kubexm.redact import Redactor
 from kubexm.runner import Runner
 from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.context import Context
+from kubexm.runtime.facts_trace import FactsTrace
 from kubexm.runtime.host import HostRuntime
 from kubexm.runtime.reach import CONTROL_NODE, connectors_of, entries_of
 from kubexm.runtime.secrets import SecretStore
@@ -84,6 +86,18 @@ class RuntimeBuilder:
         except BaseException:
             await pool.close()
             raise
+
+    async def again(self, ctx: Context) -> Context:
+        """The same context with facts gathered anew; what was planned from earlier ones is forgotten."""
+        reached = [host for host in (*ctx.hosts, ctx.control_node) if host.name in ctx.host_runtimes]
+        outcomes = await asyncio.gather(
+            *(self._initialise(host, ctx.host_runtimes[host.name].connector) for host in reached)
+        )
+        runtimes = {outcome.name: outcome for outcome in outcomes if isinstance(outcome, HostRuntime)}
+        gone = {outcome.host: outcome for outcome in outcomes if isinstance(outcome, HostError)}
+        unreached = {**ctx.unreached, **gone}
+        self._refuse_beyond_budget(unreached)
+        return replace(ctx, host_runtimes=runtimes, unreached=unreached, facts_trace=FactsTrace())
 
     def build_offline(self) -> Context:
         """A context that knows the file alone: for plans with no host reachable."""

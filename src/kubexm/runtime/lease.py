@@ -53,6 +53,16 @@ class ClusterLease:
         """When it expires on each host, by our clock: never later than by that of the host."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._lost = False
+        self.followed = False
+        """Another run held it when facts were gathered, or since: what they say may have changed."""
+
+    async def check(self) -> None:
+        """Raises LeaseHeldError if another run holds it. Asks only hosts whose facts say that somebody does."""
+        for host in self._keepers():
+            if host.facts.lease is not None and host.facts.lease.owner:
+                lease = await host.lease.read()
+                if lease is not None and lease.held and lease.run != self._run:
+                    raise _taken(host.name, lease.owner, lease.run)
 
     async def acquire(self) -> None:
         """Takes it on every host that keeps one; all or nothing. LeaseHeldError names who has it."""
@@ -65,18 +75,14 @@ class ClusterLease:
             await _all(*(self._take(host, self._token) for host in keepers[1:]))
             # Workers see one token only: hosts that fell behind catch up.
             await _all(*(self._take(host, self._token) for host in keepers if self._behind(host)))
+            leases = [host.facts.lease for host in keepers if host.facts.lease is not None]
+            self.followed = self._token != floor or any(lease.owner for lease in leases)
             for host in self._hosts():
                 host.connector.fence(host.lease.path if host.name in self._held else None, self._token, self.holds)
             await self._outlive(keepers)
         except LeaseHeldError as error:
             await self.release()
-            raise LeaseHeldError(
-                f"{error.host}: {error.owner or 'another run'} is changing this cluster (run {error.run or '?'})",
-                host=error.host,
-                owner=error.owner,
-                run=error.run,
-                hint=f"wait for it to end; a lease nobody renews runs out after {TTL} s",
-            ) from error
+            raise _taken(error.host, error.owner, error.run) from error
         except BaseException:
             await self.release()
             raise
@@ -190,6 +196,16 @@ async def _all(*takes: Coroutine[None, None, None]) -> None:
     for outcome in await asyncio.gather(*takes, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
+
+
+def _taken(host: str, owner: str, run: str) -> LeaseHeldError:
+    return LeaseHeldError(
+        f"{host}: {owner or 'another run'} is changing this cluster (run {run or '?'})",
+        host=host,
+        owner=owner,
+        run=run,
+        hint=f"wait for it to end; a lease nobody renews runs out after {TTL} s",
+    )
 
 
 def _token(host: HostRuntime) -> int:

@@ -5,6 +5,7 @@ Puts the layers together: file → context → plan → lease → engine → res
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from kubexm.errors import JournalError, StalePlanError, UsageError
 from kubexm.events import Observer
 from kubexm.pipeline import Pipeline, pipeline_named
 from kubexm.plan import GraphExecutionResult, SavedPlan, changed_paths
-from kubexm.runtime import Context, RuntimeBuilder, WorkDir
+from kubexm.runtime import Context, RuntimeBuilder, WorkDir, new_run_id
 from kubexm.service.edits import judge_edits
 from kubexm.service.execution import Execution
 from kubexm.service.fleet import FleetService
@@ -117,17 +118,25 @@ class ClusterService:
         **pipeline_options: Any,
     ) -> GraphExecutionResult:
         """Plans and executes a pipeline. `run` is the id of the run, if it must have a certain one."""
+        began, run = time.time(), run or new_run_id()
         made = pipeline_named(pipeline, **pipeline_options)
         builder = self._builder(self._fleet.load(file), tolerate=not made.needs_all_hosts)
         ctx = await builder.build()
         try:
+            work, changes = self._execution(ctx, rollback, observers, cancellation), made.changes and not dry_run
+            if changes:
+                await work.refuse_if_taken(ctx, run)
             if made.follows_file:
                 await judge_edits(ctx)
             if made.needs_assets:
                 ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=True)
             plan = self._planned(ctx, builder.loaded, made, only, skip)
-            work = self._execution(ctx, rollback, observers, cancellation)
-            return await work.begin(ctx, plan, dry_run=dry_run, run=run)
+            async with work.leased(ctx, builder, run, pipeline, changes=changes) as leased:
+                if leased is not ctx:  # another run was here since the facts of this plan were gathered
+                    if made.follows_file:
+                        await judge_edits(leased)
+                    plan = self._planned(leased, builder.loaded, made, only, skip)
+                return replace(await work.begin(leased, plan, dry_run=dry_run, run=run), started=began)
         finally:
             await ctx.close()
 
@@ -143,15 +152,19 @@ class ClusterService:
         run: str = "",
     ) -> GraphExecutionResult:
         """Executes a saved plan exactly, or refuses because something it was made from has changed."""
+        began, run = time.time(), run or new_run_id()
         plan = _loaded_plan(saved, file)
-        loaded = self._fleet.load(Path(plan.file))
-        ctx = await self._builder(loaded).build()
+        builder = self._builder(self._fleet.load(Path(plan.file)))
+        ctx = await builder.build()
         try:
-            ctx = await stocked_for(ctx, loaded, self._options.ask, plan.graph)
-            facts = {name: runtime.facts for name, runtime in ctx.host_runtimes.items()}
-            plan.check(guarded(ctx.cluster), facts)
-            work = self._execution(ctx, rollback, observers, cancellation)
-            return await work.begin(ctx, plan, dry_run=dry_run, run=run)
+            work, changes = self._execution(ctx, rollback, observers, cancellation), plan.changes and not dry_run
+            if changes:
+                await work.refuse_if_taken(ctx, run)
+            ctx = await stocked_for(ctx, builder.loaded, self._options.ask, plan.graph)
+            async with work.leased(ctx, builder, run, plan.pipeline, changes=changes) as leased:
+                facts = {name: runtime.facts for name, runtime in leased.host_runtimes.items()}
+                plan.check(guarded(leased.cluster), facts)
+                return replace(await work.begin(leased, plan, dry_run=dry_run, run=run), started=began)
         finally:
             await ctx.close()
 
@@ -176,8 +189,9 @@ class ClusterService:
             )
         if request.dry_run:
             raise UsageError(f"run {request.id} was a dry run", hint="there is nothing to resume; run it again")
-        loaded = self._fleet.load(file or Path(request.file))
-        ctx = await self._builder(loaded).build()
+        began = time.time()
+        builder = self._builder(self._fleet.load(file or Path(request.file)))
+        ctx = await builder.build()
         try:
             changed = changed_paths(request.config, guarded(ctx.cluster))
             if changed:
@@ -187,8 +201,12 @@ class ClusterService:
                     hint=f"run `kubexm {request.pipeline}` again instead: that is always safe",
                 )
             graph = files.graph()
-            ctx = await stocked_for(ctx, loaded, self._options.ask, graph)
-            return await self._execution(ctx, rollback, observers, cancellation).go_on(ctx, files, request, graph)
+            work = self._execution(ctx, rollback, observers, cancellation)
+            ctx = await stocked_for(ctx, builder.loaded, self._options.ask, graph)
+            # Held before the lease, which a second process of the same run would take over.
+            with files.held():
+                async with work.leased(ctx, builder, request.id, request.pipeline, changes=request.changes) as leased:
+                    return replace(await work.go_on(leased, files, request, graph), started=began)
         finally:
             await ctx.close()
 

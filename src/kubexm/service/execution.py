@@ -12,7 +12,7 @@ from kubexm.errors import KubexmError
 from kubexm.events import Observer
 from kubexm.pipeline import leaves_hosts
 from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunStatus, SavedPlan
-from kubexm.runtime import ClusterLease, Context, HostRuntime, new_run_id
+from kubexm.runtime import ClusterLease, Context, HostRuntime, RuntimeBuilder
 from kubexm.service.reports import PlanObserver
 from kubexm.service.run_files import RunFiles, RunRequest
 
@@ -28,10 +28,10 @@ class Execution:
     observers: tuple[Observer, ...] = ()
     stop: Cancellation = field(default_factory=Cancellation)
 
-    async def begin(self, ctx: Context, plan: SavedPlan, *, dry_run: bool, run: str = "") -> GraphExecutionResult:
-        """A new run of this plan."""
+    async def begin(self, ctx: Context, plan: SavedPlan, *, dry_run: bool, run: str) -> GraphExecutionResult:
+        """A new run of this plan, within the lease that it needs."""
         request = RunRequest(
-            id=run or new_run_id(),
+            id=run,
             cluster=plan.cluster,
             pipeline=plan.pipeline,
             file=plan.file,
@@ -39,36 +39,42 @@ class Execution:
             changes=plan.changes,
             config=plan.config,
         )
-        async with self._leased(ctx, request):
-            files = RunFiles.create(ctx.work_dir.run(request.id), request, plan.graph)
-            with files.held():
-                journal = Journal.create(files.journal)
-                return await self._execute(ctx, files, journal, request, plan.graph, None)
+        files = RunFiles.create(ctx.work_dir.run(request.id), request, plan.graph)
+        with files.held():
+            journal = Journal.create(files.journal)
+            return await self._execute(ctx, files, journal, request, plan.graph, None)
 
     async def go_on(
         self, ctx: Context, files: RunFiles, request: RunRequest, graph: ExecutionGraph
     ) -> GraphExecutionResult:
         """The rest of a run that was begun earlier."""
-        with files.held():  # before the lease, which a second process of the same run would take over
-            async with self._leased(ctx, request):
-                journal, events = Journal.reopen(files.journal)
-                return await self._execute(ctx, files, journal, request, graph, Prior.of(events))
+        journal, events = Journal.reopen(files.journal)
+        return await self._execute(ctx, files, journal, request, graph, Prior.of(events))
+
+    async def refuse_if_taken(self, ctx: Context, run: str) -> None:
+        """Raises LeaseHeldError if another run is at work: nobody has to wait for a plan to hear that."""
+        await ClusterLease(ctx, run, lambda error: None).check()
 
     @asynccontextmanager
-    async def _leased(self, ctx: Context, request: RunRequest) -> AsyncIterator[None]:
-        """Within, nobody else changes the cluster; if somebody takes over all the same, the run is stopped at once."""
+    async def leased(
+        self, ctx: Context, builder: RuntimeBuilder, run: str, pipeline: str, *, changes: bool
+    ) -> AsyncIterator[Context]:
+        """Within, nobody else changes the cluster; if somebody takes over all the same, the run is stopped at once.
+
+        The facts of the context hold under the lease: it is another one if a run was at work since they were gathered.
+        """
 
         def lost(error: KubexmError) -> None:
             ctx.logger.error("%s", error.message)
             self.stop.abandon()
 
-        lease = ClusterLease(ctx, request.id, lost)
-        if request.changes and not request.dry_run:
+        lease = ClusterLease(ctx, run, lost)
+        if changes:
             await lease.acquire()
         try:
-            yield
+            yield await builder.again(ctx) if lease.followed else ctx
         finally:
-            await lease.release(leave=leaves_hosts(request.pipeline))
+            await lease.release(leave=leaves_hosts(pipeline))
 
     async def _execute(
         self,

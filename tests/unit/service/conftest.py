@@ -16,7 +16,7 @@ from tests.unit.service.work import CLUSTER
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cluster.yaml; the pipelines `work` and `idle` exist while the test runs."""
+    """The cluster.yaml; the pipelines `work`, `marked` and `idle` exist while the test runs."""
 
     def here(pool: ConnectionPool, host: str, *_: object, **__: object) -> LocalConnector:
         store = PurePosixPath(tmp_path / "receipts")
@@ -28,6 +28,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(ConnectionPool, "local", here)
     monkeypatch.setattr(ConnectionPool, "connector", here)
     monkeypatch.setitem(PIPELINES, "work", "tests.unit.service.work:WorkPipeline")
+    monkeypatch.setitem(PIPELINES, "marked", "tests.unit.service.work:MarkedPipeline")
     monkeypatch.setitem(PIPELINES, "idle", "tests.unit.service.work:IdlePipeline")
     (tmp_path / "root").mkdir()
     (tmp_path / "conf").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from kubexm.errors import JournalError, LeaseHeldError, PlanError, StalePlanError, UsageError
 from kubexm.events import Event, EventKind
 from kubexm.plan import ExecutionGraph, Prediction, RunStatus, State
-from kubexm.runtime import ClusterLease, RuntimeBuilder
+from kubexm.runner.facts.model import ClusterMarker
+from kubexm.runtime import ClusterLease, Context, RuntimeBuilder
 from kubexm.service import ClusterService, RunFiles, RunInfo, ServiceOptions
 from tests.unit.runtime.clusters import cluster_file, needs_root
 from tests.unit.service.work import CLUSTER
@@ -98,6 +100,68 @@ async def test_who_finds_the_cluster_taken_is_told_and_leaves_nothing_behind(
         await ctx.close()
     assert service.runs(cluster) == []
     assert not list(root.iterdir())
+
+
+@pytest.fixture
+def stock(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes when assets are looked up, which takes seconds."""
+    looked: list[str] = []
+
+    async def stocked(ctx: Context, *_: object, **__: object) -> Context:
+        looked.append(ctx.cluster.name)
+        return ctx
+
+    monkeypatch.setattr("kubexm.service.cluster.stocked", stocked)
+    return looked
+
+
+async def test_a_second_run_is_refused_before_anything_is_looked_up(
+    service: ClusterService, cluster: Path, root: Path, stock: list[str]
+) -> None:
+    ctx = await RuntimeBuilder(cluster).build()
+    lease = ClusterLease(ctx, "other-run", lambda error: None)
+    await lease.acquire()
+    try:
+        with pytest.raises(LeaseHeldError, match="run other-run"):
+            await service.run(cluster, "marked", root=str(root))
+    finally:
+        await lease.release()
+        await ctx.close()
+    assert stock == []
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_plan_stands_on_facts_that_hold_under_the_lease(
+    service: ClusterService, cluster: Path, root: Path, stock: list[str], monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    acquire = ClusterLease.acquire
+    overtaken: list[bool] = []
+
+    async def late(self: ClusterLease) -> None:
+        """Another run marks the hosts and ends, or dies, after the facts of this one were gathered."""
+        if not overtaken:
+            overtaken.append(True)
+            other = await RuntimeBuilder(cluster).build()
+            for name in ("n1", "n2"):
+                host = other.host_runtimes[name]
+                lease = await host.lease.acquire(owner="other", run="other-run", ttl=0)
+                await host.marker.write(ClusterMarker(uid="u", name="marked-meanwhile"))
+                if not dies:
+                    await host.lease.release(lease)
+            await other.close()
+        await acquire(self)
+
+    monkeypatch.setattr(ClusterLease, "acquire", late)
+    before = time.time()
+    result = await service.run(cluster, "marked", root=str(root))
+    assert result.status is RunStatus.SUCCEEDED
+    assert [(root / f"mark-{name}").read_text() for name in ("n1", "n2")] == ["marked-meanwhile"] * 2
+    assert before <= result.started, "connecting and planning are part of what a run takes"
+    first = next(iter(service.run_files(result.run, cluster).events()))
+    assert result.started < first.time
+    # Where nobody was in between, facts are gathered once.
+    monkeypatch.delattr(RuntimeBuilder, "again")
+    assert (await service.run(cluster, "marked", root=str(root))).status is RunStatus.SUCCEEDED
 
 
 async def test_a_run_that_is_held_is_not_resumed(service: ClusterService, cluster: Path, root: Path) -> None:

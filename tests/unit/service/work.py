@@ -57,6 +57,21 @@ class WorkPipeline(Pipeline):
         return FilePresent(path=PurePosixPath(self._root / name), content=content)
 
 
+class MarkedPipeline(WorkPipeline):
+    """What the mark of each host says becomes a file there; needs assets."""
+
+    name = "marked"
+    needs_assets = True
+
+    def plan(self, ctx: PipelineContext) -> ExecutionGraph:
+        g, task = FragmentBuilder("marked.files"), ctx.for_module().for_task()
+        for host in ctx.hosts():
+            marker = task.facts(host).marker
+            content = "none" if marker is None else marker.name
+            g.add(f"mark-{host.name}", self._file(f"mark-{host.name}", content), on=[host])
+        return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names, policy=failure_policy(ctx))
+
+
 class IdlePipeline(WorkPipeline):
     """Never required."""
 
