@@ -119,7 +119,10 @@ class Audit(Model):
     enabled: Annotated[Flag, live("Whether requests are logged.")] = True
     policy: Annotated[
         FreeMapping,
-        live("Audit policy (`rules`, `omitStages`, …). Empty: metadata of every write, no bodies, no health checks."),
+        live(
+            "Audit policy (`rules`, `omitStages`, …). Empty: metadata of writes, of reads of secrets, of exec, logs "
+            "and the like; no bodies, no health checks."
+        ),
     ] = EMPTY
     log_path: Annotated[AbsolutePath, live("File on the control planes.")] = "/var/log/kubernetes/audit/audit.log"
     max_age: Annotated[Count, live("Days a log file is kept.")] = 30

@@ -24,8 +24,11 @@ from kubexm.components.control_plane.settings import limits_anonymous
 
 __all__ = ["api_server", "controller_manager", "health_ports", "scheduler"]
 
-_NODE_RESTRICTION: Final = "NodeRestriction"
-"""Keeps each kubelet to its own node and the pods on it."""
+_PLUGINS: Final = ("NodeRestriction", "DenyServiceExternalIPs")
+"""The first keeps each kubelet to its own node and the pods on it; it is the only one kubeadm enables. The second
+refuses new external IPs of services: with them whoever may create a service can intercept traffic."""
+_LONGEST_LIFE: Final = "8760h"
+"""A year: what a service account's token is cut to if somebody asks for more."""
 _CIPHERS: Final = (
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
@@ -46,7 +49,6 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
         "allow-privileged": "true",
         "authorization-mode": "Node,RBAC",
         "client-ca-file": f"{PKI}/ca.crt",
-        "enable-admission-plugins": _NODE_RESTRICTION,
         "enable-bootstrap-token-auth": "true",
         "etcd-cafile": f"{PKI}/etcd/ca.crt",
         "etcd-certfile": f"{PKI}/apiserver-etcd-client.crt",
@@ -72,9 +74,13 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
     }
     added = {
         "admission-control-config-file": str(ADMISSION),
+        "enable-admission-plugins": ",".join(_PLUGINS),
         "encryption-provider-config": str(ENCRYPTION),
         "kubelet-certificate-authority": f"{PKI}/ca.crt",
         "profiling": "false",
+        # Tokens in pods end after the hour that was asked for, not after a year.
+        "service-account-extend-token-expiration": "false",
+        "service-account-max-token-expiration": _LONGEST_LIFE,
         "service-node-port-range": str(spec.kubernetes.service_node_ports),
         # Without it an API server that is told to stop waits for every watch to end: it is killed after half a minute.
         "shutdown-send-retry-after": "true",
@@ -139,16 +145,15 @@ def scheduler(cluster: Cluster) -> Arguments:
 
 
 def _with_plugins(extra: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """The user's arguments, with NodeRestriction among the plugins to enable, unless it is among those to disable.
+    """The user's arguments, with kubexm's plugins among those to enable, unless they are among those to disable.
 
     Of two lists that both name a plugin the API server takes neither, and does not start: so kubexm's gives way.
     """
     wanted, unwanted = (listed(extra.get(f"{verb}-admission-plugins", ())) for verb in ("enable", "disable"))
-    if _NODE_RESTRICTION in unwanted:
-        return {**extra, "enable-admission-plugins": (",".join(wanted),)}
-    if not wanted:
+    ours = [plugin for plugin in _PLUGINS if plugin not in unwanted]
+    if not wanted and len(ours) == len(_PLUGINS):
         return {name: values for name, values in extra.items() if name != "enable-admission-plugins"}
-    return {**extra, "enable-admission-plugins": (",".join(listed([_NODE_RESTRICTION, *wanted])),)}
+    return {**extra, "enable-admission-plugins": (",".join(listed([*ours, *wanted])),)}
 
 
 def _audit(cluster: Cluster) -> dict[str, str]:

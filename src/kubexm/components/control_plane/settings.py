@@ -24,6 +24,18 @@ __all__ = ["SettingsFile", "limits_anonymous", "settings_files"]
 
 _HEALTH: Final = ("/livez", "/readyz", "/healthz")
 _ALSO_HEALTH: Final = "/version"
+_CONTROL_PLANE: Final = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
+_INTO_PODS_AND_NODES: Final = (
+    "nodes/proxy",
+    "pods/attach",
+    "pods/ephemeralcontainers",
+    "pods/exec",
+    "pods/log",
+    "pods/portforward",
+    "pods/proxy",
+    "services/proxy",
+)
+"""Many of these are reads to the API server, and show or do anything all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,32 +125,42 @@ def _admission(cluster: Cluster) -> dict[str, Any]:
 
 
 def _audit_policy(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's policy, or: who wrote what, no bodies, and nothing of what the cluster does by itself all the time."""
+    """The user's policy, or: metadata of every write and of reads that show secrets or reach into pods and nodes.
+
+    No bodies, and nothing of what the cluster itself does all the time. The first rule that matches decides.
+    """
     head = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
     if wanted:
         return merged(head, wanted)
-    quiet: list[dict[str, Any]] = [
+    leases = {"group": "coordination.k8s.io", "resources": ["leases"]}
+    rules: list[dict[str, Any]] = [
         {
             "level": "None",
             "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*", _ALSO_HEALTH, "/metrics", "/openapi*"],
         },
-        {"level": "None", "verbs": ["get", "list", "watch"]},
         {"level": "None", "resources": [{"group": "", "resources": ["events"]}, {"group": "events.k8s.io"}]},
-        {
-            "level": "None",
-            "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}],
-            "users": ["system:kube-controller-manager", "system:kube-scheduler", "system:apiserver"],
-        },
+        {"level": "None", "users": list(_CONTROL_PLANE), "resources": [leases]},
+        {"level": "None", "users": list(_CONTROL_PLANE), "verbs": ["get", "list", "watch"]},
         {
             "level": "None",
             "userGroups": ["system:nodes"],
+            "resources": [leases, {"group": "", "resources": ["nodes/status", "pods/status"]}],
+        },
+        # What pods mount, and what controllers keep in their caches.
+        {"level": "None", "userGroups": ["system:nodes"], "verbs": ["list", "watch"]},
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"], "verbs": ["watch"]},
+        {
+            "level": "Metadata",
             "resources": [
-                {"group": "coordination.k8s.io", "resources": ["leases"]},
-                {"group": "", "resources": ["nodes/status", "pods/status"]},
+                {"group": "", "resources": list(_INTO_PODS_AND_NODES)},
+                {"group": "", "resources": ["secrets", "configmaps", "serviceaccounts/token"]},
+                {"group": "authentication.k8s.io", "resources": ["tokenreviews"]},
             ],
         },
+        {"level": "None", "verbs": ["get", "list", "watch"]},
+        {"level": "Metadata"},
     ]
-    return {**head, "omitStages": ["RequestReceived"], "rules": [*quiet, {"level": "Metadata"}]}
+    return {**head, "omitStages": ["RequestReceived"], "rules": rules}
 
 
 def _scheduler(cluster: Cluster) -> dict[str, Any]:

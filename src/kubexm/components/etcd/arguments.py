@@ -40,6 +40,15 @@ _OURS: Final = {
     "force-new-cluster": "restore a snapshot instead",
     **dict.fromkeys(_FILES, "the files are made and placed by kubexm"),
 }
+_CIPHERS: Final = (
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+)
+"""Of TLS 1.2: those of 1.3 cannot be chosen, and beside 1.3 alone etcd takes no list at all."""
 _PROGRESS: Final = "5s"
 """API servers serve consistent lists from their cache only if etcd tells them this often how far it is."""
 
@@ -59,6 +68,7 @@ def arguments(etcd: Etcd, *, version: str, name: str, address: str) -> dict[str,
         "listen-metrics-urls": f"http://{LOCALHOST}:{etcd.metrics_port}",
         **_FILES,
         "tls-min-version": "TLS1.2",
+        **({} if etcd.extra_args.get("tls-min-version") == ("TLS1.3",) else {"cipher-suites": ",".join(_CIPHERS)}),
         "heartbeat-interval": _milliseconds(tuning.heartbeat_interval),
         "election-timeout": _milliseconds(tuning.election_timeout),
         "quota-backend-bytes": str(tuning.quota_backend),

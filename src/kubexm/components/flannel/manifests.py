@@ -35,7 +35,9 @@ exec /opt/bin/flanneld "$@" --iface="$four" --public-ipv6="$six"
 _ANNOUNCE: Final = """\
 n=0
 until [ -s /run/flannel/subnet.env ] || [ "$n" -ge 100 ]; do n=$((n + 1)); sleep 0.1; done
-cp -f /etc/kube-flannel/cni-conf.json /etc/cni/net.d/10-flannel.conflist
+umask 077
+cp -f /etc/kube-flannel/cni-conf.json /etc/cni/net.d/.10-flannel.new \\
+  && mv -f /etc/cni/net.d/.10-flannel.new /etc/cni/net.d/10-flannel.conflist
 """
 
 

@@ -45,7 +45,7 @@ defaults
     option redispatch 1
     option clitcpka
     option srvtcpka
-    timeout connect 3s
+    timeout connect 1s
     timeout check 3s
     timeout queue 5s
     timeout client 24h

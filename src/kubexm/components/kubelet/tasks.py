@@ -76,7 +76,7 @@ def _files(ctx: TaskContext, hosts: Sequence[Host]) -> tuple[HostFile, ...]:
         *per_host_files(CONFIG, configs, 0o600),
         *per_host_files(NODE_ENV, {host.name: node_env(ctx, host) for host in hosts}),
         *per_host_files(REGISTRATION, {host.name: registration(host) for host in hosts}, 0o600),
-        HostFile(path=UNIT_FILE, content=unit_file(ctx.cluster)),
+        HostFile(path=UNIT_FILE, content=unit_file(ctx.cluster), mode=0o600),
     )
 
 

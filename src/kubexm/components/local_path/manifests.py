@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kubexm.apis.v1alpha1 import Cluster
@@ -29,6 +30,7 @@ def local_path_objects(cluster: Cluster, *, image: str, helper_image: str) -> li
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(_NAME)},
         *_rights(),
+        *_limits(wanted.path, helper_image),
         config,
         {
             "apiVersion": "storage.k8s.io/v1",
@@ -55,6 +57,7 @@ def _config(path: str, helper_image: str) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": "helper-pod"},
         "spec": {
+            "automountServiceAccountToken": False,
             "priorityClassName": "system-node-critical",
             "terminationGracePeriodSeconds": 0,
             "tolerations": [
@@ -88,7 +91,7 @@ def _rights() -> list[dict[str, Any]]:
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
         {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": look},
     ]
-    own = [{"apiGroups": [""], "resources": ["pods"], "verbs": all_of_it}]
+    own = [{"apiGroups": [""], "resources": ["pods"], "verbs": [*look, "create", "delete"]}]
     documents = []
     for kind, namespaced, granted in (("Role", True, own), ("ClusterRole", False, rules)):
         metadata = _metadata(_NAME, namespaced=namespaced)
@@ -103,6 +106,84 @@ def _rights() -> list[dict[str, Any]]:
             },
         ]
     return documents
+
+
+def _limits(path: str, helper_image: str) -> list[dict[str, Any]]:
+    """What the provisioner's account may create, since its rights alone would make it root on any node.
+
+    Its namespace has to allow host paths, and with that everything: policies let it run only its two scripts, in its
+    own image and on its own directory, and create volumes only there.
+    """
+    base = json.dumps(path.rstrip("/") + "/")
+
+    def inside(field: str) -> str:
+        return f"(({field} + '/').startsWith({base}) && !({field} + '/').contains('/../'))"
+
+    pods = {
+        "may run only its own scripts in its own image": (
+            "object.spec.containers.size() == 1 && object.spec.containers.all(c, "
+            f"c.image == {json.dumps(helper_image)} && has(c.command) && "
+            "(c.command == ['/bin/sh', '/script/setup'] || c.command == ['/bin/sh', '/script/teardown']) && "
+            "!has(c.lifecycle) && !has(c.livenessProbe) && !has(c.readinessProbe) && !has(c.startupProbe) && "
+            "!has(c.envFrom) && (!has(c.env) || c.env.all(e, !has(e.valueFrom)))) && "
+            "!has(object.spec.initContainers) && !has(object.spec.ephemeralContainers)"
+        ),
+        f"may mount only its scripts and {path}": (
+            "!has(object.spec.volumes) || object.spec.volumes.all(v, "
+            "(has(v.configMap) && has(v.configMap.name) && v.configMap.name == 'local-path-config') || "
+            f"(has(v.hostPath) && {inside('v.hostPath.path')}))"
+        ),
+        "may have no privileges and no namespaces of the host": (
+            "!(has(object.spec.hostNetwork) && object.spec.hostNetwork) && "
+            "!(has(object.spec.hostPID) && object.spec.hostPID) && "
+            "!(has(object.spec.hostIPC) && object.spec.hostIPC) && "
+            "object.spec.containers.all(c, !has(c.securityContext) || "
+            "(!(has(c.securityContext.privileged) && c.securityContext.privileged) && "
+            "!(has(c.securityContext.capabilities) && has(c.securityContext.capabilities.add))))"
+        ),
+        f"must use the account {_NAME} and mount no token": (
+            f"object.spec.serviceAccountName == '{_NAME}' && "
+            "has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken"
+        ),
+    }
+    volumes = {
+        f"must be below {path}": (
+            f"(has(object.spec.hostPath) && {inside('object.spec.hostPath.path')}) || "
+            f"(has(object.spec.local) && {inside('object.spec.local.path')})"
+        )
+    }
+    return [*_policy("pods", pods), *_policy("persistentvolumes", volumes)]
+
+
+def _policy(resource: str, rules: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A policy for what the provisioner's account creates or changes of one kind, in force."""
+    api, name = "admissionregistration.k8s.io/v1", f"kubexm-{_NAME}-{resource}"
+    account = f"system:serviceaccount:{NAMESPACE}:{_NAME}"
+    match = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]}
+    return [
+        {
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": [match]},
+                "matchConditions": [
+                    {"name": "of-the-provisioner", "expression": f"request.userInfo.username == '{account}'"}
+                ],
+                "validations": [
+                    {"expression": expression, "message": f"{resource} of {_NAME} {message}"}
+                    for message, expression in rules.items()
+                ],
+            },
+        },
+        {
+            "apiVersion": api,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    ]
 
 
 def _deployment(config: dict[str, Any], image: str) -> dict[str, Any]:

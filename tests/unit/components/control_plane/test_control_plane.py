@@ -25,6 +25,7 @@ from kubexm.components.documents import yaml_stream
 from kubexm.redact import SecretRef
 
 GOLDEN = Path(__file__).parent / "golden"
+OURS = "NodeRestriction,DenyServiceExternalIPs"
 
 
 def cluster(version: str = "v1.34.4", kubernetes: str = "", more: str = "") -> Cluster:
@@ -51,21 +52,23 @@ spec:
         ("v: 2", None),
         (
             "enable-admission-plugins: 'AlwaysPullImages,EventRateLimit'",
-            "NodeRestriction,AlwaysPullImages,EventRateLimit",
+            f"{OURS},AlwaysPullImages,EventRateLimit",
         ),
-        ("enable-admission-plugins: [EventRateLimit, NodeRestriction]", "NodeRestriction,EventRateLimit"),
+        ("enable-admission-plugins: [EventRateLimit, NodeRestriction]", f"{OURS},EventRateLimit"),
         ("enable-admission-plugins: ''", None),
         ("disable-admission-plugins: PodSecurity", None),
-        ("disable-admission-plugins: 'PodSecurity, NodeRestriction'", ""),
-        ("{enable-admission-plugins: A, disable-admission-plugins: NodeRestriction}", "A"),
+        ("disable-admission-plugins: 'PodSecurity, NodeRestriction'", "DenyServiceExternalIPs"),
+        ("disable-admission-plugins: 'DenyServiceExternalIPs, NodeRestriction'", ""),
+        ("disable-admission-plugins: DenyServiceExternalIPs", "NodeRestriction"),
+        ("{enable-admission-plugins: A, disable-admission-plugins: NodeRestriction}", "DenyServiceExternalIPs,A"),
     ],
 )
 def test_nodes_are_kept_to_themselves_unless_the_user_says_so_by_name(args: str, enabled: str | None) -> None:
     extra = args if args.startswith("{") else f"{{{args}}}"
     found = api_server(cluster(kubernetes=f"    apiServer: {{extraArgs: {extra}}}"))
     name = "enable-admission-plugins"
-    assert found.whole()[name] == (("NodeRestriction",) if enabled is None else (enabled,))
-    assert found.beyond_kubeadm().get(name) == (None if enabled is None else (enabled,)), "kubeadm enables it itself"
+    assert found.whole()[name] == ((OURS,) if enabled is None else (enabled,))
+    assert found.beyond_kubeadm().get(name) == found.whole()[name], "kubeadm itself enables the first only"
 
 
 def test_gates_of_one_program_stand_beside_those_of_all_and_win() -> None:
@@ -209,10 +212,112 @@ def test_the_encryption_file_is_named_whether_or_not_secrets_are_encrypted() -> 
     assert (file.content, file.mode) == (SecretRef("encryption-config"), 0o600)
 
 
-def test_the_default_audit_policy_writes_down_writes_and_no_bodies() -> None:
+ADMIN = ("kubernetes-admin", "system:masters")
+NODE = ("system:node:w1", "system:nodes")
+CONTROLLER = ("system:serviceaccount:kube-system:endpoint-controller", "system:serviceaccounts:kube-system")
+WORKLOAD = ("system:serviceaccount:shop:web", "system:serviceaccounts:shop")
+CORE = ("system:kube-controller-manager", "system:authenticated")
+
+
+def level(policy: dict[str, Any], who: tuple[str, str], verb: str, resource: str = "", group: str = "") -> str:
+    """What the API server decides for a request, by the first rule that matches; a resource that is a path is none."""
+    user, of = who
+    for rule in policy["rules"]:
+        paths = rule.get("nonResourceURLs", [])
+        named = any(
+            item["group"] == group and ("resources" not in item or resource in item["resources"])
+            for item in rule.get("resources", [])
+        )
+        if resource.startswith("/"):
+            fits = any(resource == path or (path[-1] == "*" and resource.startswith(path[:-1])) for path in paths)
+            fits |= not paths and "resources" not in rule
+        else:
+            fits = not paths and ("resources" not in rule or named)
+        if (
+            fits
+            and user in rule.get("users", [user])
+            and of in rule.get("userGroups", [of])
+            and verb in rule.get("verbs", [verb])
+        ):
+            return str(rule["level"])
+    return "None"
+
+
+@pytest.mark.parametrize("who", [ADMIN, WORKLOAD], ids=["admin", "workload"])
+@pytest.mark.parametrize(
+    ("verb", "resource", "group"),
+    [
+        ("get", "pods/exec", ""),
+        ("create", "pods/exec", ""),
+        ("get", "pods/attach", ""),
+        ("create", "pods/portforward", ""),
+        ("get", "pods/log", ""),
+        ("get", "pods/proxy", ""),
+        ("get", "services/proxy", ""),
+        ("get", "nodes/proxy", ""),
+        ("patch", "pods/ephemeralcontainers", ""),
+        ("get", "secrets", ""),
+        ("list", "secrets", ""),
+        ("watch", "secrets", ""),
+        ("get", "configmaps", ""),
+        ("create", "serviceaccounts/token", ""),
+        ("create", "tokenreviews", "authentication.k8s.io"),
+        ("delete", "pods", ""),
+        ("update", "deployments", "apps"),
+    ],
+)
+def test_the_default_audit_policy_records(who: tuple[str, str], verb: str, resource: str, group: str) -> None:
+    assert level(setting(cluster(), "audit"), who, verb, resource, group) == "Metadata"
+
+
+@pytest.mark.parametrize(
+    ("who", "verb", "resource", "group"),
+    [
+        (ADMIN, "get", "pods", ""),
+        (WORKLOAD, "watch", "services", ""),
+        (ADMIN, "get", "/readyz", ""),
+        (ADMIN, "get", "/livez/etcd", ""),
+        (NODE, "watch", "secrets", ""),
+        (NODE, "list", "configmaps", ""),
+        (NODE, "update", "leases", "coordination.k8s.io"),
+        (NODE, "patch", "nodes/status", ""),
+        (NODE, "patch", "pods/status", ""),
+        (NODE, "create", "events", ""),
+        (CORE, "update", "leases", "coordination.k8s.io"),
+        (CORE, "list", "secrets", ""),
+        (CONTROLLER, "watch", "secrets", ""),
+        (CONTROLLER, "patch", "events", "events.k8s.io"),
+    ],
+)
+def test_the_default_audit_policy_leaves_out(who: tuple[str, str], verb: str, resource: str, group: str) -> None:
+    assert level(setting(cluster(), "audit"), who, verb, resource, group) == "None"
+
+
+@pytest.mark.parametrize(
+    ("who", "verb", "resource"),
+    [
+        (NODE, "get", "secrets"),
+        (CONTROLLER, "get", "secrets"),
+        (CONTROLLER, "list", "secrets"),
+        (NODE, "delete", "pods"),
+    ],
+)
+def test_what_the_cluster_itself_does_seldom_is_recorded(who: tuple[str, str], verb: str, resource: str) -> None:
+    assert level(setting(cluster(), "audit"), who, verb, resource) == "Metadata"
+
+
+def test_the_default_audit_policy_has_no_bodies() -> None:
     policy = setting(cluster(), "audit")
-    assert policy["rules"][-1] == {"level": "Metadata"}
     assert {rule["level"] for rule in policy["rules"]} == {"None", "Metadata"}
+    assert policy["rules"][-1] == {"level": "Metadata"}
+
+
+def test_tokens_of_service_accounts_do_not_outlive_what_was_asked_for() -> None:
+    found = arguments(cluster())["kube-apiserver"].whole()
+    assert found["service-account-extend-token-expiration"] == ("false",)
+    assert found["service-account-max-token-expiration"] == ("8760h",)
+    longer = cluster(kubernetes="    apiServer: {extraArgs: {service-account-max-token-expiration: 87600h}}")
+    assert arguments(longer)["kube-apiserver"].whole()["service-account-max-token-expiration"] == ("87600h",)
 
 
 def test_node_masks_of_an_ipv6_cluster() -> None:

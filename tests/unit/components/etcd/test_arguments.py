@@ -119,3 +119,12 @@ def test_what_an_empty_member_is_told() -> None:
     assert "ETCD_INITIAL_CLUSTER=" not in sealed(7), "who lost its data finds nobody to form a cluster with"
     assert sealed_for(sealed(2**63 + 5)) == 2**63 + 5
     assert sealed_for(joining(peers)) is None
+
+
+@pytest.mark.parametrize("version", ["v3.5.24", "v3.6.5", "v3.7.0"])
+def test_no_suite_without_forward_secrecy_and_authenticated_encryption(version: str) -> None:
+    suites = arguments(Etcd(), version=version, name="cp1", address="10.0.0.11")["cipher-suites"][0].split(",")
+    assert suites
+    assert all(suite.startswith("TLS_ECDHE_") and ("_GCM_" in suite or "_POLY1305_" in suite) for suite in suites)
+    newest = Etcd.model_validate({"extraArgs": {"tls-min-version": "TLS1.3"}})
+    assert "cipher-suites" not in arguments(newest, version=version, name="cp1", address="10.0.0.11"), "etcd refuses it"

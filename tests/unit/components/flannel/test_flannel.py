@@ -129,6 +129,11 @@ def test_a_node_is_ready_for_pods_once_flanneld_knows_its_subnet(tmp_path: Path)
     subprocess.run([*hook[:2], script], env=env_, check=True)
     assert naps.read_text() == "\n" * 3
     assert conf_file.read_text() == "{}"
+    assert conf_file.stat().st_mode & 0o777 == 0o600
+    conf_file.chmod(0o644)
+    subprocess.run([*hook[:2], script], env=env_, check=True)
+    assert conf_file.stat().st_mode & 0o777 == 0o600, "also where an earlier one left it open"
+    assert [path.name for path in conf_file.parent.iterdir()] == ["10-flannel.conflist"]
 
 
 def test_the_api_is_reached_as_the_node_reaches_it() -> None:
