@@ -99,7 +99,9 @@ async def fill(places: Places, hosts: int, nodes: int) -> str:
     """A database with the task in it; returns a token."""
     store = await Store.open(places.database, places.key)
     try:
-        await Registry(store, places).register(SPEC, by="bench", secrets={"login": Secret("x")})
+        registry = Registry(store, places)
+        await registry.register(SPEC, by="bench", secrets={"login": Secret("x")})
+        await registry.close()
         graph = graph_of(hosts, nodes)
         await store.runs.put_graph(graph.digest, graph.to_json().encode())
         about = Task(id=TASK, cluster="large", action="create", pipeline="create", state=TaskState.FAILED, changes=True)

@@ -107,11 +107,12 @@ async def _serve(
             address, certificate, (lambda host: own_certificate(places.tls, host)) if self_signed else None
         )
         try:
+            registry = Registry(store, places)
             server = Server(
                 store=store,
                 places=places,
-                tasks=TaskService(store, places, TaskOptions(parallel=parallel, keep=keep)),
-                registry=Registry(store, places),
+                tasks=TaskService(store, places, TaskOptions(parallel=parallel, keep=keep), registry),
+                registry=registry,
                 settings=ServerSettings(secure=listening.certificate is not None),
             )
             first = await _first_token(store, places)

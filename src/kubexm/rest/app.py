@@ -90,6 +90,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         guarding.cancel()
         await asyncio.gather(guarding, return_exceptions=True)
         await server.tasks.stop()
+        await server.registry.close()
 
 
 async def _problem(request: Request, error: Exception) -> Response:

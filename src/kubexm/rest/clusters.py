@@ -9,8 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from kubexm.config import ConfigErrors, Loaded
-from kubexm.config.remote import references
+from kubexm.config import ConfigErrors
 from kubexm.errors import NotFoundError, UsageError
 from kubexm.redact import Secret
 from kubexm.rest.access import Anyone, ClusterName, ClusterOperator, ClusterViewer, Role
@@ -48,22 +47,23 @@ Name = Annotated[
 async def validate_spec(request: Request, who: Anyone, body: ValidateIn) -> Validation:
     """Everything that is wrong or doubtful about a spec, each with its line; and, if there is a cluster of its name,
     what the edit comes to. Nothing is kept."""
-    registry = server_of(request).registry
-    try:
-        loaded = registry.validate(body.spec)
-    except ConfigErrors as error:
-        return Validation(valid=False, name="", problems=trouble(error)["problems"])
-    named, name = references(loaded.cluster), loaded.cluster.name
-    edits = []
-    if who.role_on(name) >= Role.VIEWER:
-        with contextlib.suppress(NotFoundError):
-            edits = [EditOut(**each) for each in await registry.differences(name, loaded.cluster)]
+    server = server_of(request)
+    registry = server.registry
+    with server.checks.one(who.token.id):
+        try:
+            checked = await registry.validate(body.spec, who=who.name)
+        except ConfigErrors as error:
+            return Validation(valid=False, name="", problems=trouble(error)["problems"])
+        edits = []
+        if who.role_on(checked.name) >= Role.VIEWER:
+            with contextlib.suppress(NotFoundError):
+                edits = [EditOut(**each) for each in await registry.differences(checked.name, body.spec, who=who.name)]
     return Validation(
         valid=True,
-        name=name,
-        problems=[each.as_json() for each in loaded.warnings],
-        secrets=sorted(named.secrets),
-        files=sorted(named.files),
+        name=checked.name,
+        problems=[each.as_json() for each in checked.warnings],
+        secrets=sorted(checked.secrets),
+        files=sorted(checked.files),
         edits=edits,
     )
 
@@ -84,8 +84,9 @@ async def register_cluster(request: Request, response: Response, who: Anyone, bo
     """Keeps the spec, and secrets and files it names. Nothing is done on any host. The spec may name only stored
     secrets (`secret:NAME`) and uploaded files; what would be read on the server is refused, each at its line."""
     server = server_of(request)
-    loaded = server.registry.validate(body.spec)
-    _refuse_registering(who.role_on(loaded.cluster.name), loaded)
+    with server.checks.one(who.token.id):
+        name = (await server.registry.validate(body.spec, who=who.name)).name
+    _refuse_registering(who.role_on(name), name)
     made = await server.registry.register(
         body.spec,
         by=who.name,
@@ -130,7 +131,8 @@ async def show_spec(
 async def edit_spec(request: Request, who: ClusterOperator, name: ClusterName, body: SpecIn) -> ClusterOut:
     """Keeps a further version. Refused while a task changes the cluster."""
     server = server_of(request)
-    await server.registry.edit(name, body.spec, by=who.name, note=body.note, on=body.version)
+    with server.checks.one(who.token.id):
+        await server.registry.edit(name, body.spec, by=who.name, note=body.note, on=body.version)
     return await _shown(server, name)
 
 
@@ -261,12 +263,12 @@ async def _shown(server: Server, name: str) -> ClusterOut:
     )
 
 
-def _refuse_registering(role: Role, loaded: Loaded) -> None:
+def _refuse_registering(role: Role, name: str) -> None:
     if role < Role.OPERATOR:
         raise Refusal(
             403,
             "forbidden",
-            f"registering {loaded.cluster.name} needs the role operator on it, and this token has {role.name.lower()}",
+            f"registering {name} needs the role operator on it, and this token has {role.name.lower()}",
             hint="ask an administrator for a token with that role",
         )
 

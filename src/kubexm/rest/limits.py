@@ -54,11 +54,12 @@ class Rates:
 
 
 class Streams:
-    """How many follow something at once, in all and for each token."""
+    """How many do something at once, in all and for each token: follow something, for example."""
 
-    def __init__(self, most: int, most_each: int) -> None:
+    def __init__(self, most: int, most_each: int, what: str = "streams") -> None:
         self._most = most
         self._most_each = most_each
+        self._what = what
         self._of: Counter[str] = Counter()
 
     @property
@@ -72,9 +73,9 @@ class Streams:
         if self.count >= self._most or self._of[key] >= self._most_each:
             raise Refusal(
                 429,
-                "too-many-streams",
-                f"{self._of[key]} streams are open with this token, {self.count} in all",
-                hint="close some, and try again",
+                f"too-many-{self._what}",
+                f"{self._of[key]} {self._what} are open with this token, {self.count} in all",
+                hint="wait until some have ended, and try again",
                 headers={"Retry-After": "5"},
             )
         self._of[key] += 1

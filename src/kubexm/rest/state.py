@@ -34,6 +34,9 @@ class ServerSettings:
     burst: int = 500
     failures: int = 30
     """How often an address may fail to say who it is before it must wait a second each time."""
+    checks: int = 100
+    checks_each: int = 8
+    """How many specs are checked, or wait for it, at once."""
     streams: int = 1000
     streams_each: int = 100
     send_within: float = 20.0
@@ -67,6 +70,7 @@ class Server:
         object.__setattr__(self, "anonymous", Rates(1 / 60, settings.failures))
         object.__setattr__(self, "guard", Guard(self.store.tokens, settings.recheck))
         object.__setattr__(self, "disk", DiskProbe(self.store, self.places))
+        object.__setattr__(self, "checks", Streams(settings.checks, settings.checks_each, "checks"))
         object.__setattr__(self, "streams", Streams(settings.streams, settings.streams_each))
 
     rates: Rates = field(init=False)
@@ -74,6 +78,7 @@ class Server:
     """Those who cannot say who they are get fewer tries."""
     anonymous: Rates = field(init=False)
     """How many failed logins of an address are recorded in the audit."""
+    checks: Streams = field(init=False)
     streams: Streams = field(init=False)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubexm.apis.v1alpha1 import Cluster, edits
-from kubexm.config import ConfigErrors, Loaded, Problem, loads
-from kubexm.config.remote import FILE_NAME, references, refused
+from kubexm.config import ConfigErrors, Problem
+from kubexm.config.remote import FILE_NAME
 from kubexm.errors import ConfigError, ConflictError, NotFoundError, UsageError
 from kubexm.redact import Secret
+from kubexm.service.checking import Checked, SpecChecker
 from kubexm.service.places import Places
 from kubexm.store.clusters import ClusterRecord
 from kubexm.store.store import Store
@@ -39,16 +39,23 @@ class Missing:
 class Registry:
     """Registers, edits and removes clusters."""
 
-    def __init__(self, store: Store, places: Places, limits: Limits | None = None) -> None:
+    def __init__(
+        self, store: Store, places: Places, limits: Limits | None = None, checker: SpecChecker | None = None
+    ) -> None:
         self._store = store
         self._places = places
         self.limits = limits or Limits()
+        self._checker = checker or SpecChecker()
+
+    async def close(self) -> None:
+        """Ends the processes that check specs."""
+        await self._checker.close()
 
     # Specs
 
-    def validate(self, text: str) -> Loaded:
-        """The cluster of a spec; ConfigErrors with everything that is wrong, and everything a server refuses."""
-        return loads(text, name="cluster.yaml", more=[refused])
+    async def validate(self, text: str, *, who: str = "") -> Checked:
+        """A spec; ConfigErrors with everything that is wrong, and everything a server refuses."""
+        return await self._checker.check(text, who=who)
 
     async def register(
         self,
@@ -60,7 +67,7 @@ class Registry:
         files: Mapping[str, bytes] | None = None,
     ) -> ClusterRecord:
         """A new cluster, with what its spec names; all of it or nothing."""
-        name = self.validate(text).cluster.name
+        name = (await self.validate(text, who=by)).name
         for key, secret in (secrets or {}).items():
             self._check_secret(key, secret)
         for key, content in (files or {}).items():
@@ -80,26 +87,17 @@ class Registry:
 
     async def edit(self, name: str, text: str, *, by: str, note: str = "", on: int | None = None) -> ClusterRecord:
         """A further version of a spec; ConflictError while a task changes the cluster."""
-        loaded = self.validate(text)
-        if loaded.cluster.name != name:
-            raise _renamed(text, loaded, name)
+        checked = await self.validate(text, who=by)
+        if checked.name != name:
+            raise _renamed(text, checked.name, name)
         await self._refuse_if_busy(name)
-        found = await self.differences(name, loaded.cluster)
+        found = await self.differences(name, text, who=by)
         return await self._store.clusters.edit(name, text, found, by=by, note=note, on=on)
 
-    async def differences(self, name: str, new: Cluster) -> list[dict[str, Any]]:
+    async def differences(self, name: str, text: str, *, who: str = "") -> list[dict[str, Any]]:
         """What differs between the newest spec and this one, and what may be done about each."""
-        old = loads((await self._store.clusters.spec(name)).text).cluster
-        return [
-            {
-                "path": each.path,
-                "old": each.old,
-                "new": each.new,
-                "kind": each.kind.value,
-                "note": each.note,
-            }
-            for each in edits(old, new)
-        ]
+        old = (await self._store.clusters.spec(name)).text
+        return [dict(each) for each in (await self._checker.check(text, old=old, who=who)).edits]
 
     async def remove(self, name: str, *, force: bool = False) -> None:
         """Forgets a cluster. Not one that still exists on its hosts, unless `force` says so."""
@@ -114,7 +112,7 @@ class Registry:
 
     async def missing(self, name: str) -> Missing:
         """What the newest spec names and was not uploaded."""
-        named = references(loads((await self._store.clusters.spec(name)).text).cluster)
+        named = await self._checker.check((await self._store.clusters.spec(name)).text, sent=False)
         secrets = {each.name for each in await self._store.vault.secrets(name)}
         files = {each.name for each in await self._store.vault.files(name)} | self.bundles()
         return Missing(tuple(sorted(named.secrets - secrets)), tuple(sorted(named.files - files)))
@@ -205,8 +203,8 @@ def _check_name(name: str, what: str) -> None:
         )
 
 
-def _renamed(text: str, loaded: Loaded, name: str) -> ConfigErrors:
-    line = next((number for number, row in enumerate(text.splitlines(), 1) if loaded.cluster.name in row), 1)
+def _renamed(text: str, found: str, name: str) -> ConfigErrors:
+    line = next((number for number, row in enumerate(text.splitlines(), 1) if found in row), 1)
     return ConfigErrors(
         [
             Problem(
@@ -214,7 +212,7 @@ def _renamed(text: str, loaded: Loaded, name: str) -> ConfigErrors:
                 line=line,
                 column=1,
                 path="metadata.name",
-                message=f"this is the spec of {loaded.cluster.name}, and the cluster is {name}",
+                message=f"this is the spec of {found}, and the cluster is {name}",
                 hint="a cluster keeps its name; register the other one by itself",
             )
         ]

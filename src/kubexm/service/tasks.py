@@ -49,7 +49,9 @@ class TaskOptions:
 class TaskService:
     """Takes, queues, starts, stops and resumes tasks. Between `start` and `stop`."""
 
-    def __init__(self, store: Store, places: Places, options: TaskOptions | None = None) -> None:
+    def __init__(
+        self, store: Store, places: Places, options: TaskOptions | None = None, registry: Registry | None = None
+    ) -> None:
         self._store = store
         self._places = places
         self._options = options or TaskOptions()
@@ -59,7 +61,7 @@ class TaskService:
         self._carrier = Carrier(
             store, places, self.keeper, self._options.worker, self._logger, changed=self.followers.wake
         )
-        self._registry = Registry(store, places)
+        self._registry = registry or Registry(store, places)
         self._queue: list[Task] = []
         self._running: dict[str, Task] = {}
         self._work: dict[str, asyncio.Task[None]] = {}
@@ -96,6 +98,7 @@ class TaskService:
             self._tidying.cancel()
             await asyncio.gather(self._tidying, return_exceptions=True)
         await self.keeper.stop()
+        await self._registry.close()
 
     # What can be asked
 

@@ -68,8 +68,10 @@ async def start(
 
     async def begin(url: str, *, site: ASGIApp | None = None) -> Running:
         store = await Store.open(url, places.key)
-        tasks = TaskService(store, places, TaskOptions(parallel=3, worker=(*WORKER, str(tmp_path / "hosts"))))
-        server = Server(store=store, places=places, tasks=tasks, registry=Registry(store, places), settings=settings)
+        registry = Registry(store, places)
+        options = TaskOptions(parallel=3, worker=(*WORKER, str(tmp_path / "hosts")))
+        tasks = TaskService(store, places, options, registry)
+        server = Server(store=store, places=places, tasks=tasks, registry=registry, settings=settings)
         tokens = {}
         for name, grants in {
             "admin": {"*": "admin"},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 
 import pytest
 
+from kubexm.rest.state import ServerSettings
 from tests.integration.rest.conftest import Running, registered
 from tests.integration.service.work import spec
 
@@ -134,3 +136,31 @@ async def test_clusters_by_pages(running: Running, root: Path) -> None:
         refused = await client.get("/clusters", params={"cursor": bad})
         assert refused.status_code == 422, bad
         assert refused.json()["hint"]
+
+
+async def test_the_server_answers_while_a_large_spec_is_checked(running: Running, root: Path) -> None:
+    viewer, anybody = running.client("viewer"), running.client("")
+    assert (await anybody.get("/health")).status_code == 200
+    large = spec(root, hosts=250) + "".join(f"# {number}\n" for number in range(1000))
+    checking = asyncio.create_task(viewer.post("/validate", json={"spec": large * 4}))
+    answers = 0
+    while not checking.done():
+        assert (await anybody.get("/health")).status_code == 200
+        answers += 1
+    assert (await checking).status_code == 200
+    assert answers > 10, "it went on answering"
+
+
+class TestChecks:
+    @pytest.fixture
+    def settings(self) -> ServerSettings:
+        return ServerSettings(checks_each=1)
+
+    async def test_a_token_has_so_many_checks_at_once(self, running: Running, root: Path) -> None:
+        viewer = running.client("viewer")
+        with running.server.checks.one((await viewer.get("/session")).json()["token"]):
+            refused = await viewer.post("/validate", json={"spec": spec(root)})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+            other = await running.client("operator").post("/validate", json={"spec": spec(root)})
+            assert other.json()["valid"]
+        assert (await viewer.post("/validate", json={"spec": spec(root)})).json()["valid"]

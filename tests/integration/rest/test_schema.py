@@ -82,7 +82,7 @@ class _Thread(threading.Thread):
         (places.work / "demo" / "kubeconfig").write_text("apiVersion: v1\n")
         await _a_run(store, self._directory)
         await _a_plan(store, self._directory)
-        tasks = TaskService(store, places, TaskOptions(parallel=0))
+        tasks = TaskService(store, places, TaskOptions(parallel=0), registry)
         limits = ServerSettings(burst=10**9, rate=1e9, failures=10**9)
         server = Server(store=store, places=places, tasks=tasks, registry=registry, settings=limits)
         self.token = (await store.tokens.create("admin", {"*": "admin"}, by="test"))[1].reveal()

@@ -53,17 +53,24 @@ def options(tmp_path: Path) -> TaskOptions:
 
 
 @pytest.fixture
-async def service(store: Store, places: Places, options: TaskOptions) -> AsyncIterator[TaskService]:
-    made = TaskService(store, places, options)
+async def registry(store: Store, places: Places) -> AsyncIterator[Registry]:
+    made = Registry(store, places)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def service(store: Store, places: Places, options: TaskOptions, registry: Registry) -> AsyncIterator[TaskService]:
+    made = TaskService(store, places, options, registry)
     await made.start()
     yield made
     await made.stop()
 
 
 @pytest.fixture
-async def demo(store: Store, places: Places, root: Path) -> str:
+async def demo(registry: Registry, root: Path) -> str:
     """A registered cluster."""
-    made = await Registry(store, places).register(spec(root), by="ann", secrets={"login": Secret("hush")})
+    made = await registry.register(spec(root), by="ann", secrets={"login": Secret("hush")})
     return made.name
 
 

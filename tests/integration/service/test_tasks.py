@@ -57,7 +57,7 @@ async def test_a_task_runs_to_its_end_and_everything_of_it_is_kept(
 
 
 async def test_one_writer_for_each_cluster_and_readers_beside_it(
-    service: TaskService, store: Store, demo: str, root: Path
+    service: TaskService, store: Store, registry: Registry, demo: str, root: Path
 ) -> None:
     first = await service.submit(CREATE, "ann")
     with pytest.raises(ConflictError, match=f"task {first.id} .* is changing demo") as caught:
@@ -71,7 +71,6 @@ async def test_one_writer_for_each_cluster_and_readers_beside_it(
     (root / "seen").touch()
     assert (await ended(store, look)).state is TaskState.SUCCEEDED
     assert (await ended(store, plan)).state is TaskState.SUCCEEDED
-    registry = Registry(store, Places(service._places.data))
     with pytest.raises(ConflictError, match="is changing demo"):
         await registry.edit("demo", spec(root, hosts=3), by="bob")
     with pytest.raises(ConflictError, match="is changing demo"):
@@ -84,9 +83,8 @@ async def test_one_writer_for_each_cluster_and_readers_beside_it(
 
 
 async def test_so_many_at_once_and_everybody_in_turn(
-    service: TaskService, store: Store, places: Places, root: Path
+    service: TaskService, store: Store, registry: Registry, root: Path
 ) -> None:
-    registry = Registry(store, places)
     for number in range(7):
         (root / str(number)).mkdir()
         text = spec(root / str(number), name=f"c{number}")
@@ -226,7 +224,7 @@ async def test_runs_of_the_command_line_and_of_a_lost_store_are_taken_in(
 
 
 async def test_a_plan_is_kept_and_carried_out_exactly_or_refused(
-    service: TaskService, store: Store, places: Places, demo: str, root: Path
+    service: TaskService, store: Store, registry: Registry, demo: str, root: Path
 ) -> None:
     planning = Wanted(cluster="demo", action=Action.PLAN, pipeline="create")
     planned = await ended(store, await service.submit(planning, "ann"))
@@ -238,7 +236,7 @@ async def test_a_plan_is_kept_and_carried_out_exactly_or_refused(
     done = await ended(store, await service.submit(apply, "ann"))
     assert done.state is TaskState.SUCCEEDED
     assert done.graph == plan.digest
-    await Registry(store, places).edit("demo", spec(root, hosts=3), by="bob")
+    await registry.edit("demo", spec(root, hosts=3), by="bob")
     refused = await ended(store, await service.submit(apply, "ann"))
     assert refused.state is TaskState.FAILED
     assert "this plan no longer fits" in refused.error["message"]

@@ -26,6 +26,7 @@ __all__ = [
     "Validation",
 ]
 
+MOST_SPEC = 2 * 2**20
 SPEC = """\
 apiVersion: kubexm.io/v1alpha1
 kind: Cluster
@@ -51,7 +52,7 @@ class EditOut(BaseModel):
 class ValidateIn(In):
     """A spec to be checked."""
 
-    spec: str = Field(description="The cluster.yaml.", max_length=4 * 2**20, examples=[SPEC])
+    spec: str = Field(description="The cluster.yaml.", max_length=MOST_SPEC, examples=[SPEC])
 
 
 class Validation(BaseModel):
@@ -68,7 +69,7 @@ class Validation(BaseModel):
 class ClusterIn(In):
     """A cluster to be registered, with what its spec names."""
 
-    spec: Annotated[str, AfterValidator(storable)] = Field(max_length=4 * 2**20, examples=[SPEC])
+    spec: Annotated[str, AfterValidator(storable)] = Field(max_length=MOST_SPEC, examples=[SPEC])
     note: Words = Field(default="", examples=["the first one"])
     secrets: dict[FileName, str] = Field(
         default={}, description="Secrets, by the name the spec gives them.", examples=[{"sudo": "correct horse"}]
@@ -109,7 +110,7 @@ class ClusterOut(BaseModel):
 class SpecIn(In):
     """A further version of a spec."""
 
-    spec: Annotated[str, AfterValidator(storable)] = Field(max_length=4 * 2**20, examples=[SPEC])
+    spec: Annotated[str, AfterValidator(storable)] = Field(max_length=MOST_SPEC, examples=[SPEC])
     note: Words = Field(default="", examples=["more workers"])
     version: int | None = Field(
         default=None, ge=1, le=2**31 - 1, description="The version that was edited; refused if it is not the newest."
