@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
+_DESCRIPTORS = 48  # for the database, the processes that check specs, and files being read
+
 app = typer.Typer(help="Serve REST, tasks and a store; tokens and keys of a server.", invoke_without_command=True)
 app.add_typer(tokens, name="token")
 
@@ -42,6 +44,15 @@ def serve(
     tls_self_signed: Annotated[
         bool, typer.Option("--tls-self-signed", help="Make a certificate here, and print its fingerprint.")
     ] = False,
+    connections: Annotated[
+        int,
+        typer.Option(
+            "--connections-per-address",
+            min=8,
+            metavar="N",
+            help="How many connections one address may have; raise it behind a proxy.",
+        ),
+    ] = 1000,
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=256, help="How many tasks run at once.")] = 4,
     keep_days: Annotated[float, typer.Option("--keep-days", min=0.0, help="Forget tasks that ended so long ago.")] = 90,
     keep_size: Annotated[
@@ -70,7 +81,7 @@ def serve(
     places = places_of(data_dir)
     with places.claimed():
         try:
-            asyncio.run(_serve(places, database, listen, certificate, tls_self_signed, parallel, keep))
+            asyncio.run(_serve(places, database, listen, certificate, tls_self_signed, connections, parallel, keep))
         except KeyboardInterrupt:  # uvicorn has ended everything, and says how it was asked to
             typer.echo("stopped", err=True)
 
@@ -90,10 +101,12 @@ async def _serve(
     address: str,
     certificate: Certificate | None,
     self_signed: bool,
+    connections: int,
     parallel: int,
     keep: Keep,
 ) -> None:
     from kubexm.rest.app import create_app
+    from kubexm.rest.gate import ConnectionLimits, raise_descriptor_limit
     from kubexm.rest.serve import listen, own_certificate, serve
     from kubexm.rest.state import Server, ServerSettings
     from kubexm.service.registry import Registry
@@ -103,8 +116,9 @@ async def _serve(
     store = await opened(places, database)
     try:
         await store.database.claim()
+        limits = ConnectionLimits.within(raise_descriptor_limit(), _DESCRIPTORS + 8 * parallel, connections)
         listening = listen(
-            address, certificate, (lambda host: own_certificate(places.tls, host)) if self_signed else None
+            address, certificate, (lambda host: own_certificate(places.tls, host)) if self_signed else None, limits
         )
         try:
             registry = Registry(store, places)

@@ -71,7 +71,14 @@ def create_app(server: Server, *, site: ASGIApp | None = None) -> FastAPI:
         app.include_router(router, prefix=PREFIX)
     for kind in (KubexmError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _problem)
-    app.add_middleware(BodyLimit, most=server.settings.body, most_upload=server.settings.upload)
+    settings = server.settings
+    app.add_middleware(
+        BodyLimit,
+        most=settings.body,
+        most_upload=settings.upload,
+        quiet=settings.body_quiet,
+        within=settings.body_within,
+    )
     app.add_middleware(_Careful, server=server)
     app.mount("/", _Elsewhere(app, site))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
@@ -87,12 +88,16 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """ASGI: refuses bodies that are too large, before or while they are read."""
+    """ASGI: refuses bodies that are too large or too slow, before or while they are read."""
 
     app: ASGIApp
     most: int
     most_upload: int
     """For whatever takes files."""
+    quiet: float
+    """Seconds between two pieces of a body."""
+    within: float
+    """Seconds for all of it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -110,11 +115,19 @@ class BodyLimit:
         if length.isdigit() and int(length) > most:
             await respond(_too_large(most))(scope, receive, send)
             return
-        taken, begun = 0, False
+        taken, begun, whole = 0, False, False
+        deadline = asyncio.get_running_loop().time() + self.within
 
         async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, whole
+            if whole:  # what comes next is that the other side goes away, whenever that is
+                return await receive()
+            try:
+                async with asyncio.timeout_at(min(deadline, asyncio.get_running_loop().time() + self.quiet)):
+                    message = await receive()
+            except TimeoutError:
+                raise _too_slow() from None
+            whole = not message.get("more_body", False)
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
                 if taken > most:
@@ -129,7 +142,7 @@ class BodyLimit:
         try:
             await self.app(scope, counted, noted)
         except Refusal as refusal:
-            if begun or refusal.status != 413:
+            if begun or refusal.status not in (408, 413):
                 raise
             await respond(refusal)(scope, receive, send)
 
@@ -140,6 +153,16 @@ def _two_lengths() -> Refusal:
         "bad-request",
         "this request has both Content-Length and Transfer-Encoding",
         hint="send one of them: what a proxy takes for two requests could otherwise be one",
+        headers={"Connection": "close"},
+    )
+
+
+def _too_slow() -> Refusal:
+    return Refusal(
+        408,
+        "too-slow",
+        "the body of this request did not arrive in time",
+        hint="send it again, over a faster connection",
         headers={"Connection": "close"},
     )
 

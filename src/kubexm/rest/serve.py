@@ -20,15 +20,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from kubexm.errors import UsageError
+from kubexm.rest.gate import Connection, ConnectionLimits, Gate
 
 __all__ = ["Certificate", "Listening", "listen", "own_certificate", "serve"]
 
 _STALLED_MS = 60_000
 _SEND_BUFFER = 64 * 2**10
 _YEARS = 2
+_SWEEP = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Certificate:
 class Listening:
     """A socket that is bound, and how it is spoken to."""
 
-    socket: socket.socket
+    socket: Gate
     certificate: Certificate | None
 
     @property
@@ -61,7 +63,12 @@ class Listening:
         return f"{'https' if self.certificate else 'http'}://{shown}:{port}"
 
 
-def listen(address: str, certificate: Certificate | None, make: Callable[[str], Certificate] | None) -> Listening:
+def listen(
+    address: str,
+    certificate: Certificate | None,
+    make: Callable[[str], Certificate] | None,
+    limits: ConnectionLimits | None = None,
+) -> Listening:
     """Binds to `host:port`. What is not only this machine's needs TLS: given, or made by `make` for that host."""
     host, port = _parsed(address)
     try:
@@ -79,7 +86,7 @@ def listen(address: str, certificate: Certificate | None, make: Callable[[str], 
         certificate = make(str(place[0]))
     elif certificate is None and make is not None:
         certificate = make(str(place[0]))
-    bound = socket.socket(family, kind, protocol)
+    bound = Gate(family, kind, protocol, limits or ConnectionLimits())
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # A peer that answers probes and never reads is let go by the kernel; those that are accepted inherit this.
@@ -157,11 +164,30 @@ def _still_good(path: Path, host: str) -> bool:
 
 
 class _Protocol(H11Protocol):
-    """HTTP as uvicorn speaks it; routes that stream can end a connection nobody reads from."""
+    """HTTP as uvicorn speaks it. The gate is told what the connection does, routes can end one nobody reads from."""
+
+    gate: Gate
+    _connection: Connection | None = None
 
     def connection_made(self, transport: Any) -> None:
         self.app_state = {**self.app_state, "transport": transport}
+        peer = transport.get_extra_info("peername")
+        self._connection = self.gate.connection(peer[:2]) if peer else None
         super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._connection is not None:
+            self._connection.begin() if self._is_busy() else self._connection.head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._connection is not None and not self._is_busy():
+            self._connection.rest()
+
+    def _is_busy(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
 
 
 class _Server(uvicorn.Server):
@@ -186,10 +212,10 @@ async def serve(
     certificate = listening.certificate
     config = uvicorn.Config(
         app,
-        http=_Protocol,
+        http=type("Protocol", (_Protocol,), {"gate": listening.socket}),
         ws="none",
         lifespan="on",
-        log_level="warning",
+        log_level="error",  # of requests that are not HTTP there can be any number
         access_log=False,
         server_header=False,
         ssl_certfile=None if certificate is None else certificate.certificate,
@@ -200,12 +226,20 @@ async def serve(
         h11_max_incomplete_event_size=64 * 2**10,
     )
     server = _Server(config, ready)
-    ending = asyncio.create_task(_end(server, until)) if until is not None else None
+    beside = [asyncio.create_task(_sweep(listening.socket))]
+    if until is not None:
+        beside.append(asyncio.create_task(_end(server, until)))
     try:
         await server.serve(sockets=[listening.socket])
     finally:
-        if ending is not None:
-            ending.cancel()
+        for task in beside:
+            task.cancel()
+
+
+async def _sweep(gate: Gate) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP)
+        gate.sweep()
 
 
 async def _end(server: uvicorn.Server, until: asyncio.Event) -> None:

@@ -30,6 +30,9 @@ class ServerSettings:
     session_hours: float = 12.0
     body: int = 6 * 2**20
     upload: int = 16 * 2**20
+    body_quiet: float = 20.0
+    body_within: float = 300.0
+    """Seconds a body has between two pieces, and for all of it."""
     rate: float = 50.0
     burst: int = 500
     failures: int = 30

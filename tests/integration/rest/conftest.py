@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from kubexm.pipeline import PIPELINES
 from kubexm.rest.app import create_app
+from kubexm.rest.gate import ConnectionLimits
 from kubexm.rest.serve import listen, serve
 from kubexm.rest.state import Server, ServerSettings
 from kubexm.service.places import Places
@@ -31,6 +32,8 @@ class Running:
     server: Server
     tokens: dict[str, str]
     clients: list[httpx.AsyncClient] = field(default_factory=list)
+    closing: list[asyncio.StreamWriter] = field(default_factory=list)
+    """What is closed when the test is over."""
 
     def client(self, who: str = "admin", **options: Any) -> httpx.AsyncClient:
         """Asks with one of the tokens, or with none."""
@@ -66,7 +69,7 @@ async def start(
     places.prepare()
     opened: list[tuple[asyncio.Task[None], asyncio.Event, Any, Store, Running]] = []
 
-    async def begin(url: str, *, site: ASGIApp | None = None) -> Running:
+    async def begin(url: str, *, site: ASGIApp | None = None, limits: ConnectionLimits | None = None) -> Running:
         store = await Store.open(url, places.key)
         registry = Registry(store, places)
         options = TaskOptions(parallel=3, worker=(*WORKER, str(tmp_path / "hosts")))
@@ -82,7 +85,7 @@ async def start(
             "other-admin": {"other": "admin"},
         }.items():
             tokens[name] = (await store.tokens.create(name, grants, by="test"))[1].reveal()
-        listening = listen("127.0.0.1:0", None, None)
+        listening = listen("127.0.0.1:0", None, None, limits)
         ready, until = asyncio.Event(), asyncio.Event()
         work = asyncio.create_task(serve(create_app(server, site=site), listening, ready=ready.set, until=until))
         waiting = asyncio.create_task(ready.wait())
@@ -97,6 +100,8 @@ async def start(
     for work, until, listening, store, running in opened:
         for client in running.clients:
             await client.aclose()
+        for writer in running.closing:
+            writer.close()
         until.set()
         await asyncio.wait((work,), timeout=30)
         listening.socket.close()
