@@ -54,13 +54,16 @@ async def validate_spec(request: Request, who: Anyone, body: ValidateIn) -> Vali
             checked = await registry.validate(body.spec, who=who.name)
         except ConfigErrors as error:
             return Validation(valid=False, name="", problems=trouble(error)["problems"])
-        edits = []
+        edits, exists = [], False
         if who.role_on(checked.name) >= Role.VIEWER:
             with contextlib.suppress(NotFoundError):
+                await server.store.clusters.get(checked.name)
+                exists = True
                 edits = [EditOut(**each) for each in await registry.differences(checked.name, body.spec, who=who.name)]
     return Validation(
         valid=True,
         name=checked.name,
+        exists=exists,
         problems=[each.as_json() for each in checked.warnings],
         secrets=sorted(checked.secrets),
         files=sorted(checked.files),

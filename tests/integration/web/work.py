@@ -1,7 +1,7 @@
 """Pipelines for tests of the page: small ones, over real SSH, that wait, print and fail when told to.
 
-On a host `/run/try` says how: `go` lets the long step on, `broken` makes it fail. Run as a program this is `kubexm`
-itself, with these pipelines in the place of its own; preflight stays the real one.
+On a host `/run/try` says how: `go` lets the long step on, `broken` makes it fail, `full` makes unpacking fail. Run as a
+program this is `kubexm` itself, with these pipelines in the place of its own; preflight stays the real one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ PLACES = {
     "verify": "tests.integration.web.work:VerifyPipeline",
 }
 ROOT = PurePosixPath("/run/try")
-UNPACK = f"mkdir -p {ROOT}; for part in $(seq 1 20); do echo unpacking part $part; done; touch {ROOT}/unpacked"
+FULL = rf"[ ! -e {ROOT}/full ] || {{ echo unpacking; printf '\033[1;31mno space\033[0m left\n' >&2; exit 7; }}"
+UNPACK = f"mkdir -p {ROOT}; {FULL}; for part in $(seq 1 20); do echo unpacking part $part; done; touch {ROOT}/unpacked"
 START = f"""
 mkdir -p {ROOT}; echo starting the service; touch {ROOT}/waiting
 until [ -e {ROOT}/go ]; do sleep 0.05; done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -93,6 +94,14 @@ def test_the_page_needs_nothing_else_and_frames_the_critical_path() -> None:
     assert sum("critical" in bar for bar in reader.bars) == 3
     assert reader.outside == []
     assert "<run>" not in timeline_to_html(sample(), title="<run>")
+
+
+def test_the_page_names_bars_and_lists_the_critical_path() -> None:
+    timeline = sample()
+    page = timeline_to_html(timeline)
+    named = re.findall(r'<text class="name"[^>]*>([^<]+)</text>', page)
+    assert {span.node for span in timeline.chain} <= set(named) | {f"work.do.{name}" for name in named}
+    assert f"Critical path: {len(timeline.chain)} steps" in page
 
 
 def test_the_trace_has_a_process_for_each_host_and_never_overlaps_within_a_thread() -> None:

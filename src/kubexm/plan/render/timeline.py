@@ -15,6 +15,7 @@ __all__ = ["timeline_to_html", "timeline_to_text", "timeline_to_trace"]
 _MOST = 20_000
 """More bars than this no browser draws quickly: the shortest are left out then, and the page says so."""
 _WIDTH, _NAME, _ROW, _GAP, _AXIS = 1400, 170, 15, 8, 24
+_LETTER = 5.5
 _STYLE = """
   :root { color-scheme: light dark; --page: #fbfbfd; --ink: #1c2430; --soft: #5b6475; --lane: #f1f3f7; --line: #dfe3ea;
     --succeeded: #7cc796; --satisfied: #cfdad3; --failed: #e0796f; --blocked: #e6bf77; --critical: #1f5fd0; }
@@ -24,6 +25,7 @@ _STYLE = """
   body { margin: 24px; background: var(--page); color: var(--ink); font: 14px/1.45 system-ui, sans-serif; }
   h1 { font-size: 20px; margin: 0 0 4px; } p { color: var(--soft); margin: 2px 0 14px; }
   svg text { font: 11px ui-monospace, Menlo, Consolas, monospace; fill: var(--soft); }
+  svg text.name { font-size: 9px; fill: var(--ink); pointer-events: none; } h2 { font-size: 16px; margin: 18px 0 0; }
   .lane { fill: var(--lane); } .tick { stroke: var(--line); }
   .bar { rx: 2; } .succeeded { fill: var(--succeeded); } .satisfied, .excluded { fill: var(--satisfied); }
   .failed, .interrupted { fill: var(--failed); } .blocked, .cancelled { fill: var(--blocked); }
@@ -45,7 +47,8 @@ def timeline_to_html(timeline: Timeline, *, title: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title or timeline.name)}</title><style>{_STYLE}</style></head><body>\n"
         f"<h1>{escape(title or timeline.name)}</h1>\n<p>{escape(_headline(timeline))}{note}</p>\n"
-        f'<div class="scroll">{_svg(timeline, shown, critical)}</div>\n{_table(timeline)}</body></html>\n'
+        f'<div class="scroll">{_svg(timeline, shown, critical)}</div>\n'
+        f"<h2>Critical path: {len(timeline.chain):,} steps</h2>\n{_table(timeline)}</body></html>\n"
     )
 
 
@@ -158,10 +161,26 @@ def _svg(timeline: Timeline, shown: Sequence[Span], critical: set[tuple[str, str
 def _bar(span: Span, start: float, scale: float, y: float, critical: set[tuple[str, str]]) -> str:
     kind = span.state + (" critical" if (span.node, span.host) in critical else "")
     tip = f"{span.node} on {span.host}: {span.state}, {span.seconds:.2f} s (from {span.started - start:.2f} s)"
+    x, width = _NAME + (span.started - start) * scale, max(span.seconds * scale, 1.5)
     return (
-        f'<rect class="bar {escape(kind)}" x="{_NAME + (span.started - start) * scale:.1f}" y="{y}" '
-        f'width="{max(span.seconds * scale, 1.5):.1f}" height="{_ROW - 3}"><title>{escape(tip)}</title></rect>'
+        f'<rect class="bar {escape(kind)}" x="{x:.1f}" y="{y}" '
+        f'width="{width:.1f}" height="{_ROW - 3}"><title>{escape(tip)}</title></rect>'
+        + _label(span, x, y, width, (span.node, span.host) in critical)
     )
+
+
+def _label(span: Span, x: float, y: float, width: float, critical: bool) -> str:
+    """The name in its bar, whole or its own part; beside the bar if it decides how long the run took."""
+    room, own = int((width - 6) / _LETTER), ".".join(part for part in id_parts(span.node)[1:] if part)
+    if room >= len(span.node) or room >= len(own):
+        name, at = (span.node if room >= len(span.node) else own), x + 3
+    elif critical:
+        name, at = own, x + width + 3
+    elif room >= 4:
+        name, at = own[: room - 1] + "…", x + 3
+    else:
+        return ""
+    return f'<text class="name" x="{at:.1f}" y="{y + _ROW - 6:.1f}">{escape(name)}</text>'
 
 
 def _ticks(seconds: float) -> list[float]:

@@ -60,6 +60,7 @@ class Validation(BaseModel):
 
     valid: bool
     name: str = Field(description="The name of the cluster; empty if there is none.")
+    exists: bool = Field(default=False, description="True if there is a cluster of that name, as far as one may see.")
     problems: list[dict[str, Any]] = Field(description="Each with severity, line, column, path, message and hint.")
     secrets: list[str] = Field(default=[], description="Secrets it names.")
     files: list[str] = Field(default=[], description="Files it names.")

@@ -30,6 +30,7 @@ const main = document.getElementById("main");
 let session = null;
 let shown = null;
 let turn = 0;
+const PATIENCE = 120; // milliseconds
 
 /** The place in the address: its path and its words. */
 export function place() {
@@ -43,6 +44,7 @@ async function show() {
   shown?.close?.();
   shown = null;
   bar(path);
+  const waiting = setTimeout(() => loading(mine), PATIENCE);
   try {
     const [name, params] = session ? find(path) : ["login", {}];
     if (!name) throw Object.assign(new Error("there is no such page"), { hint: "go back to the list of clusters" });
@@ -51,15 +53,27 @@ async function show() {
     if (mine !== turn) return made.close?.();
     shown = made;
     document.title = made.title ? `${made.title} – kubexm` : "kubexm";
+    main.removeAttribute("aria-busy");
     put(main, made.element);
     window.scrollTo(0, 0);
     (made.element.querySelector("[autofocus]") ?? main).focus({ preventScroll: true });
     made.shown?.();
   } catch (error) {
     if (mine !== turn) return;
+    main.removeAttribute("aria-busy");
     document.title = "kubexm";
     put(main, h("div", { className: "narrow" }, trouble(error), h("p", {}, h("a", { href: "#/" }, "All clusters"))));
+  } finally {
+    clearTimeout(waiting);
   }
+}
+
+/** What stood here belongs to another address: it goes as soon as its successor takes long. */
+function loading(mine) {
+  if (mine !== turn) return;
+  main.setAttribute("aria-busy", "true");
+  document.title = "Loading – kubexm";
+  put(main, h("p", { className: "loading", role: "status" }, h("i", { "aria-hidden": "true" }), "Loading …"));
 }
 
 function find(path) {

@@ -192,7 +192,10 @@ export class Graph {
       box.meter?.show(counts);
       if (!box.name) continue;
       const sign = box.element.querySelector(".sign");
-      sign.textContent = root ? (within(box.name).length > 12 ? "✕" : "✕ root cause") : state === "partly" ? "" : GLYPH[state] ?? "";
+      sign.textContent = root ? "✕" : state === "partly" ? "" : GLYPH[state] ?? "";
+      const more = box.element.querySelector(".more");
+      box.about ??= more.textContent;
+      more.textContent = root ? shorten(`root cause · ${box.about}`, 27) : box.about;
       const done = counts[CODE.succeeded] + counts[CODE.satisfied];
       box.element.setAttribute("aria-label", `${box.name}: ${root ? "root cause, " : ""}${state}, ${done} done`);
     }

@@ -2,6 +2,7 @@
 
 import { get } from "../api.js";
 import { h, later, put } from "../dom.js";
+import { coloured, plain } from "./output.js";
 import { badge, since } from "./pieces.js";
 
 const LINES = 4;
@@ -42,31 +43,17 @@ export class Logs {
   }
 
   item(log, text) {
-    const words = [log.error, log.stderr, log.stdout].filter(Boolean).join("\n");
+    const lines = excerpt(log, text);
     return h("button", { className: "hit", onclick: () => this.open(log.node, log.host, text) },
       h("span", { className: "row" }, badge(log.state, ""), h("span", { className: "mono" }, log.node), h("span", { className: "dim" }, log.host), h("span", { className: "grow" }), since(log.ended)),
-      words && h("pre", {}, excerpt(words, text)));
+      lines.length ? h("pre", {}, lines.map(([kind, line], at) => [at ? "\n" : "", h("span", { className: kind, title: kind === "stderr" ? "standard error" : undefined }, coloured(line, text))])) : null);
   }
 }
 
-/** The lines around the first hit, with every hit marked. */
-export function excerpt(words, text) {
-  const lines = words.trimEnd().split("\n");
+/** The lines around the first hit, else the last ones; what went wrong comes last, so that it is among them. */
+function excerpt(log, text) {
+  const lines = [["stdout", log.stdout], ["stderr", log.stderr], ["error", log.error]].flatMap(([kind, words]) => (words ? words.trimEnd().split("\n").map((line) => [kind, line]) : []));
   const low = text.toLowerCase();
-  const at = text ? Math.max(0, lines.findIndex((line) => line.toLowerCase().includes(low))) : Math.max(0, lines.length - LINES);
-  const from = text ? Math.max(0, at - 1) : at;
-  return marked(lines.slice(from, from + LINES).join("\n"), text);
-}
-
-/** Text with every hit in a <mark>. */
-export function marked(words, text) {
-  if (!text) return words;
-  const parts = [], low = words.toLowerCase(), sought = text.toLowerCase();
-  let from = 0;
-  for (let at = low.indexOf(sought); at >= 0; at = low.indexOf(sought, from)) {
-    parts.push(words.slice(from, at), h("mark", {}, words.slice(at, at + sought.length)));
-    from = at + sought.length;
-  }
-  parts.push(words.slice(from));
-  return parts;
+  const at = text ? Math.max(0, lines.findIndex(([, line]) => plain(line).toLowerCase().includes(low)) - 1) : Math.max(0, lines.length - LINES);
+  return lines.slice(at, at + LINES);
 }

@@ -6,7 +6,7 @@ import { CODE, MEANS, SHOWN } from "../states.js";
 import { MatrixPaint } from "./matrix_paint.js";
 
 const HEAD = 26; // a module's row
-const SIZES = [2, 3, 4, 6, 8, 11, 14, 18, 24, 36, 60, 88];
+const SIZES = [1, 2, 3, 4, 6, 8, 11, 14, 18, 24, 36, 60, 88];
 const LABELS = 250;
 const ROTATED = 84;
 
@@ -119,7 +119,8 @@ export class Matrix extends MatrixPaint {
     this.resized();
   }
 
-  get tall() { return Math.max(Math.min(this.size, 22), 3); }
+  /** Rows are as high as their names, however narrow the columns of a thousand hosts are. */
+  get tall() { return Math.max(Math.min(this.size, 22), 16); }
   get labels() { return this.view.clientWidth < 600 ? 132 : LABELS; }
   get top() { return this.size >= 60 || this.size < 9 ? 26 : ROTATED; }
 

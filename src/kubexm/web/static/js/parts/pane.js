@@ -5,7 +5,7 @@ import { h, prose, put } from "../dom.js";
 import { CODE, MEANS } from "../states.js";
 import { Stream } from "../stream.js";
 import { count, duration, moment } from "../words.js";
-import { marked } from "./logs.js";
+import { coloured, plain } from "./output.js";
 import { badge } from "./pieces.js";
 
 const MOST = 400_000; // characters kept in sight; the whole is a link away
@@ -122,7 +122,7 @@ export class Pane {
     put(this.about,
       h("div", { className: "row" }, badge(found.state), took && h("span", { title: moment(found.ended) }, `in ${took}`), found.attempts > 1 && h("span", {}, count(found.attempts, "attempt")), more.prediction && h("span", { className: "kind" }, more.prediction)),
       more.reason && h("p", { className: "dim" }, more.reason),
-      found.error && h("div", { className: "trouble" }, h("p", { className: "what" }, prose(found.error)), found.hint && h("p", { className: "remedy" }, prose(found.hint)), more.command && !found.error.includes(more.command) && h("pre", { className: "command" }, more.command)),
+      found.error && h("div", { className: "trouble" }, h("p", { className: "what" }, prose(plain(found.error))), found.hint && h("p", { className: "remedy" }, prose(found.hint)), more.command && !found.error.includes(more.command) && h("pre", { className: "command" }, more.command)),
       found.root_cause && h("p", {}, "Because of ", h("button", { className: "link", onclick: () => this.open(...found.root_cause) }, `${found.root_cause[0]} on ${found.root_cause[1]}`)),
       (more.warnings ?? []).map((each) => h("p", { className: "warning" }, each)),
       more.diff && diff(more.diff));
@@ -137,7 +137,7 @@ export class Pane {
   write() {
     const sought = this.sought.value.trim();
     if (!this.text) put(this.log, h("span", { className: "dim" }, "Nothing was printed."));
-    else put(this.log, marked(this.text, sought));
+    else put(this.log, coloured(this.text, sought));
     const hits = sought ? this.log.querySelectorAll("mark") : [];
     this.hits.textContent = sought ? `${hits.length}` : "";
     if (hits.length) hits[0].scrollIntoView({ block: "nearest" });

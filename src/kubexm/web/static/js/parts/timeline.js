@@ -2,11 +2,12 @@
 
 import { get } from "../api.js";
 import { colour, eachFrame, h, put } from "../dom.js";
-import { count, duration, shorten } from "../words.js";
+import { count, duration, shorten, within } from "../words.js";
 
 const LOOK = 4000;
 const SLOT = 11;
 const AXIS = 26;
+const LETTER = 5.5;
 const MOST_SLOTS = 6; // in a lane; of few hosts each has more room
 
 export class Timeline {
@@ -94,12 +95,15 @@ export class Timeline {
   describe() {
     const chain = this.data.spans.filter((span) => span.critical).sort((one, other) => one.started - other.started);
     put(this.facts, h("span", {}, "took ", h("b", {}, duration(this.span))), h("span", {}, "longest path ", h("b", {}, duration(this.data.longest))), h("span", {}, "kubexm's own ", h("b", {}, duration(this.data.added))), h("span", { className: "dim" }, count(this.data.spans.length, "span")));
+    let before = this.data.started;
     const longest = Math.max(...chain.map((span) => span.ended - span.started), 0.001);
     put(this.chain, h("h3", {}, `Critical path: ${count(chain.length, "step")}`), h("ol", {}, chain.map((span) => {
-      const seconds = span.ended - span.started;
+      const seconds = span.ended - span.started, gap = Math.max(0, span.started - before);
+      before = span.ended;
       const share = h("i", { className: "share" });
       share.style.width = `${(seconds / longest) * 100}%`;
-      return h("li", {}, h("button", { className: "quiet", onclick: () => this.open(span.node, span.host) }, h("span", { className: "mono" }, span.node), h("span", { className: "dim" }, span.host), share, h("span", { className: "number" }, duration(seconds))));
+      return h("li", {}, h("button", { className: "quiet", onclick: () => this.open(span.node, span.host) }, h("span", { className: "mono" }, span.node), h("span", { className: "dim" }, span.host), share,
+        h("span", { className: "number dim at" }, `at ${duration(span.started - this.data.started)}`), h("span", { className: "number dim at" }, gap >= 0.05 ? `waited ${duration(gap)}` : ""), h("span", { className: "number" }, duration(seconds))));
     })));
   }
 
@@ -209,18 +213,27 @@ export class Timeline {
           pen.lineWidth = 1.5;
           pen.strokeRect(left + 0.5, top + 4 + span.slot * SLOT + 0.5, long - 1, SLOT - 3);
         }
-        if (long > 90) {
-          pen.fillStyle = span.state === "satisfied" ? paints.ink : "#fff";
-          pen.font = "9px ui-monospace, 'DejaVu Sans Mono', monospace";
-          pen.textBaseline = "middle";
-          pen.textAlign = "left";
-          pen.fillText(shorten(span.node, Math.floor((long - 8) / 5.5)), Math.max(left, labels) + 4, top + 4 + span.slot * SLOT + (SLOT - 2) / 2 + 0.5);
-        }
+        this.name(pen, paints, span, left, long, top + 4 + span.slot * SLOT + (SLOT - 2) / 2 + 0.5);
       }
     }
     this.chainLine(pen, paints, chain, x);
     this.names(pen, paints, up, high);
     pen.restore();
+  }
+
+  /** The name in its bar: whole, or what tells it from others; beside it where that bar decides and is too short. */
+  name(pen, paints, span, left, long, y) {
+    const from = Math.max(left, this.labels) + 4, room = Math.floor((left + long - from - 4) / LETTER), own = within(span.node);
+    pen.font = "9px ui-monospace, 'DejaVu Sans Mono', monospace";
+    pen.textBaseline = "middle";
+    pen.textAlign = "left";
+    if (room >= 4) {
+      pen.fillStyle = span.critical && span.state !== "satisfied" ? "#fff" : paints.ink; // the others are pale
+      pen.fillText(span.node.length <= room ? span.node : shorten(own, room), from, y);
+    } else if (span.critical || span === this.over) {
+      pen.fillStyle = paints.ink;
+      pen.fillText(shorten(own, 24), left + long + 3, y);
+    }
   }
 
   chainLine(pen, paints, chain, x) {

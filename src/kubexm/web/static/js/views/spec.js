@@ -71,15 +71,18 @@ class SpecPage {
       return put(this.problems, h("li", {}, trouble(error)));
     }
     if (text !== this.editor.value) return;
-    const wrongName = this.name && found.valid && found.name !== this.name;
-    const problems = wrongName ? [...found.problems, { severity: "error", line: 0, message: `this is the spec of ${this.name}, and metadata.name says ${found.name}`, hint: "register another cluster instead", path: "metadata.name" }] : found.problems;
+    const renamed = this.name && found.valid && found.name !== this.name, taken = !this.name && found.exists, wrongName = renamed || taken;
+    const about = { severity: "error", line: lineOf(text, found.name), column: 1, path: "metadata.name" };
+    const problems = [...found.problems];
+    if (renamed) problems.push({ ...about, message: `this is the spec of ${this.name}, and metadata.name says ${found.name}`, hint: "register another cluster instead" });
+    if (taken) problems.push({ ...about, message: `there is a cluster ${found.name} already`, hint: "choose another name, or edit the spec of that cluster" });
     this.editor.mark(problems);
     this.button.disabled = !found.valid || wrongName || (this.before && text === this.before.text);
     const errors = problems.filter((each) => each.severity === "error").length;
     put(this.state, errors ? h("b", { className: "warning" }, count(errors, "problem")) : h("span", { className: "ok" }, `✓ ${found.name} is valid`));
     put(this.problems, problems.map((each) => h("li", { className: each.severity }, h("button", { type: "button", onclick: () => each.line && this.editor.go(each.line, each.column) },
       h("span", { className: "where" }, each.line ? `Line ${each.line}` : each.severity), h("span", {}, each.path && h("code", {}, `${each.path} `), prose(each.message)), each.hint && h("span", { className: "hint" }, prose(each.hint))))));
-    put(this.edits, found.edits.length ? [h("h2", {}, "What this edit comes to"), edits(found.edits)] : null);
+    put(this.edits, found.edits.length && !taken ? [h("h2", {}, "What this edit comes to"), edits(found.edits)] : null);
     if (!this.name) this.ask(found.secrets ?? [], (found.files ?? []).filter((each) => !this.bundles.has(each)));
   }
 
@@ -116,6 +119,9 @@ class SpecPage {
     return { secrets, files };
   }
 }
+
+/** The line of metadata.name, as well as it can be told from the text. */
+const lineOf = (text, name) => text.split("\n").findIndex((line) => /\bname:/.test(line) && line.includes(name)) + 1;
 
 /** A private key ends with a newline, whatever the clipboard thought of it. */
 const keyed = (value) => (value.startsWith("-----BEGIN") && !value.endsWith("\n") ? `${value}\n` : value);
