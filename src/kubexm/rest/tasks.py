@@ -16,6 +16,7 @@ from kubexm.rest.cursors import Cursor, Limit, decode, encode
 from kubexm.rest.drawing import DRAWINGS, Boxes, Drawing, draw_response
 from kubexm.rest.graphs import graph_of
 from kubexm.rest.models import (
+    ConnectingOut,
     EventOut,
     HostResultOut,
     NodeResultOut,
@@ -85,6 +86,12 @@ async def list_tasks(
 async def show_task(task: TaskViewer) -> TaskOut:
     """How far it came."""
     return TaskOut.of(task)
+
+
+@router.get("/tasks/{task}/connecting", summary="How far hosts are")
+async def show_connecting(request: Request, task: TaskViewer) -> ConnectingOut:
+    """While a task is planned: how many hosts are connected and have told their facts, and which are waited for."""
+    return ConnectingOut.of(server_of(request).tasks.hosts(task.id))
 
 
 @router.post("/tasks/{task}/cancel", status_code=202, responses=ACCEPTED, summary="Stop a task")

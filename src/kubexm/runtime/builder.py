@@ -47,8 +47,12 @@ class RuntimeBuilder:
         logger: logging.Logger | None = None,
         only_hosts: Collection[str] | None = None,
         tolerate: bool = False,
+        progress: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`only_hosts` leaves the others out; `tolerate` treats every unreachable host as within budget."""
+        """`only_hosts` leaves the others out; `tolerate` treats every unreachable host as within budget.
+
+        `progress` is called with a host and how far it is: connecting, connected, ready (its facts known) or failed.
+        """
         self._loaded = file if isinstance(file, Loaded) else config.load(file)
         self._entries = entries_of(self._loaded, only_hosts)
         self._ask = ask
@@ -57,6 +61,7 @@ class RuntimeBuilder:
         self._work_dir = work_dir
         self._logger = logger or logging.getLogger("kubexm")
         self._tolerate = tolerate
+        self._progress = progress
         self._runner = Runner()
 
     @property
@@ -106,15 +111,24 @@ class RuntimeBuilder:
         return self._context(Redactor(), ConnectionPool(), {}, {}, offline=True)
 
     async def _initialise(self, host: Host, connector: Connector) -> HostRuntime | HostError:
+        self._tell(host, "connecting")
         try:
             await connector.connect()
+            self._tell(host, "connected")
             facts = await self._runner.gather_facts(connector)
         except HostError as error:
             error.host = host.name
+            self._tell(host, "failed")
             return error
         except KubexmError as error:
+            self._tell(host, "failed")
             return HostError(error.message, host=host.name, hint=error.hint)
+        self._tell(host, "ready")
         return HostRuntime(host, connector, facts, self._runner)
+
+    def _tell(self, host: Host, state: str) -> None:
+        if self._progress is not None and host.name != CONTROL_NODE:
+            self._progress(host.name, state)
 
     def _refuse_beyond_budget(self, errors: dict[str, HostError]) -> None:
         if not errors or self._tolerate:

@@ -85,6 +85,11 @@ class Carrier:
         else:
             self._stop_asked.add(task)
 
+    def hosts(self, task: str) -> Mapping[str, str]:
+        """How far the hosts of a running task are while they are connected."""
+        worker = self._workers.get(task)
+        return {} if worker is None else dict(worker.hosts)
+
     def stop_all(self) -> None:
         """Stops everything now: the server ends."""
         self._ending = True

@@ -292,6 +292,7 @@ class ClusterService:
             logger=self._options.logger,
             only_hosts=hosts,
             tolerate=tolerate,
+            progress=self._options.progress,
         )
 
     def _execution(

@@ -1,6 +1,7 @@
 """What a worker process is told, and what it tells when it is done. One line of JSON each way.
 
-After its job a worker may be sent STOP and STOP_NOW, each on a line of its own.
+After its job a worker may be sent STOP and STOP_NOW, each on a line of its own. Before its outcome it tells how far the
+hosts are, a line for each change.
 """
 
 from __future__ import annotations
@@ -12,9 +13,23 @@ from typing import Any
 
 from kubexm.redact import Secret
 
-__all__ = ["STOP", "STOP_NOW", "Job", "Outcome"]
+__all__ = ["STOP", "STOP_NOW", "Job", "Outcome", "progress_line", "progress_of"]
 
 STOP, STOP_NOW = b"stop\n", b"stop now\n"
+_PROGRESS = b"host "
+
+
+def progress_line(host: str, state: str) -> bytes:
+    """That a host is this far."""
+    return _PROGRESS + json.dumps([host, state]).encode() + b"\n"
+
+
+def progress_of(line: bytes) -> tuple[str, str] | None:
+    """The host and how far it is, if the line tells that."""
+    if not line.startswith(_PROGRESS):
+        return None
+    host, state = json.loads(line[len(_PROGRESS) :])
+    return host, state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,8 @@ class ServiceOptions:
     parallel: int | None = None
     ignore_errors: bool | None = None
     work_dir: str | None = None
+    progress: Callable[[str, str], None] | None = None
+    """Called with a host and how far it is while hosts are connected: connecting, connected, ready or failed."""
     stored: Mapping[str, Secret] | None = None
     """Secrets a file may name with `secret:`; None where there is no store."""
 

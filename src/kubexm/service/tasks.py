@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -175,6 +176,10 @@ class TaskService:
     def is_active(self, name: str) -> bool:
         """True while a task waits or runs; once it is not, all of it is in the store."""
         return name in self._running or any(task.id == name for task in self._queue)
+
+    def hosts(self, name: str) -> Mapping[str, str]:
+        """How far each host of a running task is: connecting, connected, ready (its facts are known) or failed."""
+        return self._carrier.hosts(name)
 
     @property
     def waiting(self) -> int:

@@ -20,7 +20,7 @@ from kubexm.errors import KubexmError
 from kubexm.events import Event, EventKind
 from kubexm.redact import Redactor
 from kubexm.service.cluster import ClusterService
-from kubexm.service.jobs import STOP_NOW, Job, Outcome
+from kubexm.service.jobs import STOP_NOW, Job, Outcome, progress_line
 from kubexm.service.reports import ServiceOptions
 from kubexm.service.troubles import trouble
 
@@ -70,6 +70,7 @@ async def _carry_out(job: Job, stop: _Stop) -> Outcome:
             parallel=job.parallel,
             ignore_errors=job.ignore_errors or None,
             work_dir=job.work_dir,
+            progress=_tell,
             stored=job.secrets,
         )
     )
@@ -130,6 +131,12 @@ async def _do(service: ClusterService, job: Job, stop: _Stop) -> str:
         case _:
             raise KubexmError(f"no worker knows what {job.kind!r} is")
     return result.status.value
+
+
+def _tell(host: str, state: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.buffer.write(progress_line(host, state))
+        sys.stdout.buffer.flush()
 
 
 def _write(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kubexm.service.jobs import STOP, STOP_NOW, Job, Outcome
+from kubexm.service.jobs import STOP, STOP_NOW, Job, Outcome, progress_of
 
 __all__ = ["WORKER", "Worker", "worker_environment"]
 
@@ -34,6 +34,8 @@ class Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.asked_to_stop = False
+        self.hosts: dict[str, str] = {}
+        """How far each host is while they are connected: connecting, connected, ready or failed."""
 
     @classmethod
     async def start(cls, command: Sequence[str], job: Job, environment: Mapping[str, str]) -> Worker:
@@ -72,11 +74,15 @@ class Worker:
     async def outcome(self) -> Outcome:
         """How the job ended; without status and error if the process died."""
         assert self._process.stdout is not None
-        output = await self._process.stdout.read(_MOST_OUTPUT)
+        line = b""
+        async for said in self._process.stdout:
+            if (found := progress_of(said)) is not None:
+                self.hosts[found[0]] = found[1]
+            elif said.strip():
+                line = said
         code = await self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-        line = output.strip().rpartition(b"\n")[2]
         try:
             return Outcome.from_line(line)
         except (ValueError, TypeError):

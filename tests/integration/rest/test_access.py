@@ -58,6 +58,7 @@ ROUTES = {
     "GET /tasks/{task}": VIEW,
     "POST /tasks/{task}/cancel": OPERATE,
     "POST /tasks/{task}/resume": OPERATE,
+    "GET /tasks/{task}/connecting": VIEW,
     "GET /tasks/{task}/nodes": VIEW,
     "GET /tasks/{task}/results": VIEW,
     "GET /tasks/{task}/matrix": VIEW,

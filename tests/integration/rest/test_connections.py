@@ -65,11 +65,11 @@ def test_the_soft_limit_on_descriptors_is_raised(tmp_path: Path) -> None:
 class TestLimits:
     @pytest.fixture
     def settings(self) -> ServerSettings:
-        return ServerSettings(body_quiet=1.0, body_within=3.0)
+        return ServerSettings(body_quiet=2.0, body_within=6.0)
 
     @pytest.fixture
     async def running(self, start: StartServer, places_url: str) -> Running:
-        return await start(places_url, limits=ConnectionLimits(most=8, each=6, head_within=1.0))
+        return await start(places_url, limits=ConnectionLimits(head_within=3.0))
 
     async def _open(self, running: Running, sent: bytes = b"", near: str = "127.0.0.1") -> asyncio.StreamReader:
         parts = urlsplit(running.url)
@@ -107,7 +107,8 @@ class TestLimits:
         if trickle is not None:
             trickle.cancel()
 
-    async def test_the_longest_idle_makes_room_and_busy_ones_stay(self, running: Running) -> None:
+    async def test_the_longest_idle_makes_room_and_busy_ones_stay(self, start: StartServer, places_url: str) -> None:
+        running = await start(places_url, limits=ConnectionLimits(most=8, each=6, head_within=600.0))
         whole = b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
         busy = b"POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n"
         first = await self._open(running, busy)

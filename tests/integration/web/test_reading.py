@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -172,3 +173,23 @@ def test_the_timeline_names_and_lists_the_critical_path(site: Site, open_page: O
         own = node.partition(".")[2]
         assert any(words == node or own.startswith(words.rstrip("…")) for words in painted if len(words) > 4), node
     watched.shot("reading-timeline")
+
+
+def test_planning_shows_which_hosts_are_waited_for(site: Site, open_page: OpenPage) -> None:
+    site.clean()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes a connection, and never says anything
+        late = f"    - {{name: late, address: 127.0.0.1, port: {silent.getsockname()[1]}}}\n"
+        text = site.spec("slow").replace("  roleGroups:\n", f"{late}  roleGroups:\n", 1)
+        client = site.client()
+        made = client.post("/clusters", json={"spec": text, "secrets": {"key": site.key}})
+        assert made.status_code == 201, made.text
+        task = client.post("/clusters/slow/create", json={}).json()["id"]
+        watched = open_page(f"#/tasks/{task}")
+        planning = watched.page.locator(".planning")
+        expect(planning).to_contain_text("3 of 4 hosts connected")
+        expect(planning).to_contain_text("Waiting for late")
+        watched.shot("reading-planning")
+        for _ in range(2):
+            client.post(f"/tasks/{task}/cancel")
+        expect(planning).to_be_hidden()
+    site.ended(task)

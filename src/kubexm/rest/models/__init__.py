@@ -28,6 +28,7 @@ from kubexm.rest.models.clusters import (
     Validation,
 )
 from kubexm.rest.models.tasks import (
+    ConnectingOut,
     EventOut,
     FailureOut,
     HostResultOut,
@@ -48,6 +49,7 @@ __all__ = [
     "BundleOut",
     "ClusterIn",
     "ClusterOut",
+    "ConnectingOut",
     "CreateIn",
     "DeleteIn",
     "EditOut",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +13,7 @@ from kubexm.store.step_log import StepLog
 from kubexm.store.tasks import Task
 
 __all__ = [
+    "ConnectingOut",
     "EventOut",
     "FailureOut",
     "HostResultOut",
@@ -212,6 +214,25 @@ class StepLogOut(BaseModel):
     def of(cls, log: StepLog) -> StepLogOut:
         """As it goes out."""
         return cls(**{name: getattr(log, name) for name in StepLog.__slots__})
+
+
+class ConnectingOut(BaseModel):
+    """How far the hosts of a task are that is being planned."""
+
+    hosts: int = Field(description="How many are asked; 0 before that, and once the task has ended.")
+    ready: int = Field(description="How many are connected and have told their facts.")
+    waiting: list[str] = Field(description="Those that are waited for.")
+    failed: list[str] = Field(description="Those that cannot be reached.")
+
+    @classmethod
+    def of(cls, hosts: Mapping[str, str]) -> ConnectingOut:
+        """By how far each is."""
+        return cls(
+            hosts=len(hosts),
+            ready=sum(state == "ready" for state in hosts.values()),
+            waiting=[host for host, state in hosts.items() if state in ("connecting", "connected")],
+            failed=[host for host, state in hosts.items() if state == "failed"],
+        )
 
 
 class EventOut(BaseModel):

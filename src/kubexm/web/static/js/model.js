@@ -22,6 +22,7 @@ export class TaskModel extends EventTarget {
     this.failures = [];
     this.running = new Map(); // "node host" -> since when
     this.lost = new Map();
+    this.connecting = null; // how far hosts are, while there is no graph
     this.times = []; // for each node {seconds, ended}: what its hosts took
     this.stopping = "";
     this.connection = "away";
@@ -75,6 +76,7 @@ export class TaskModel extends EventTarget {
       } catch {
         return this.wait();
       }
+      if (!this.graph && this.task.state === "running" && !document.hidden) this.connecting = await get(`${this.path}/connecting`).catch(() => null);
       if (this.closed) return;
       this.tell("task");
       if (!this.graph && this.task.units) return this.load().catch(() => this.wait());

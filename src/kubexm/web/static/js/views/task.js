@@ -16,6 +16,7 @@ import { earlier, remaining } from "../remaining.js";
 import { CODE } from "../states.js";
 import { clock, count, duration, moment } from "../words.js";
 
+const SOME = 8; // hosts that are named
 const TABS = [["graph", "Graph", Graph], ["matrix", "Matrix", Matrix], ["timeline", "Timeline", Timeline], ["steps", "Steps", Steps], ["logs", "Logs", Logs]];
 
 export async function view({ task, words, session }) {
@@ -161,8 +162,8 @@ class TaskPage {
 
   waiting() {
     const { task } = this.model;
-    const words = { queued: "Waits for its turn.", running: task.action === "facts" ? "Asking the hosts …" : "Planning …" }[task.state];
-    const key = `${task.state} ${task.plan}`;
+    const words = { queued: "Waits for its turn.", running: planning(task, this.model.connecting) }[task.state];
+    const key = JSON.stringify([task.state, task.plan, this.model.connecting]);
     if (this.waited === key) return;
     this.waited = key;
     put(this.empty, words ?? (task.action === "plan" && task.state === "succeeded"
@@ -212,6 +213,18 @@ class TaskPage {
     });
     if (sure) await attempt(async () => { await post(`${this.model.path}/cancel`); notice(stopping ? "Stopping now." : "It will stop after what it is at."); });
   }
+}
+
+/** What a task does that has no graph yet: which hosts have answered, and which are waited for. */
+function planning({ action }, found) {
+  if (!found?.hosts) return "Starting …";
+  const { hosts, ready, waiting, failed } = found, some = (names) => `${names.slice(0, SOME).join(", ")}${names.length > SOME ? ` and ${count(names.length - SOME, "other")}` : ""}`;
+  return h("div", { className: "planning", role: "status" },
+    h("p", {}, waiting.length ? "Connecting to the hosts and gathering facts …" : action === "facts" ? "All hosts were asked." : "The hosts have answered. Planning …"),
+    h("progress", { max: hosts, value: ready + failed.length, "aria-label": "Hosts that have answered" }),
+    h("p", { className: "number" }, `${ready} of ${count(hosts, "host")} connected`),
+    waiting.length ? h("p", {}, "Waiting for ", h("b", {}, some(waiting))) : null,
+    failed.length ? h("p", { className: "warning" }, `Not reached: ${some(failed)}`) : null);
 }
 
 const name = (task) => `${task.action === "plan" ? "Plan " : ""}${task.pipeline || task.action}${task.dry_run ? " (dry run)" : ""}`;
