@@ -89,7 +89,7 @@ def test_what_failed_on_many_hosts_for_one_reason_is_one_cause(open_page: OpenPa
 
 def test_previews_of_logs_show_standard_error_in_its_colours(open_page: OpenPage, failed: str) -> None:
     watched = open_page(f"#/tasks/{failed}?tab=logs")
-    hit = watched.page.locator("button.hit", has_text="files.host.program").first
+    hit = watched.page.locator("button.hit", has_text="exited with 7").first
     expect(hit.locator("pre .stderr")).to_have_text("no space left")
     expect(hit.locator("pre .stderr .ansi-1")).to_have_text("no space")
     expect(hit.locator("pre .error")).to_be_visible()

@@ -25,7 +25,7 @@ export class TaskModel extends EventTarget {
     this.connecting = null; // how far hosts are, while there is no graph
     this.times = []; // for each node {seconds, ended}: what its hosts took
     this.stopping = "";
-    this.connection = "away";
+    this.connection = "opening"; // then live, away or over
     this.seen = 0; // events taken, for those who test
     this.stream = null;
     this.timer = 0;
