@@ -519,4 +519,14 @@ k_store=''
   [ -s "$k_dir/id" ] || { printf '%s\n' "$k_mark" >"$k_own.id" && { ln "$k_own.id" "$k_dir/id"; rm -f "$k_own.id"; }; }
   read -r k_store <"$k_dir/id"
 } 2>/dev/null
-k_say hello "$k_euid" "$k_dir" "${k_store:--}" "$k_boot" "$k_stat"
+# k_lacks: the programs that changes need and that are missing, or lack options used above, as BusyBox's do. A plain file is the
+# real program; a link or a builtin is tried.
+k_lacks='' k_line=$(for k_name in setsid timeout tail; do command -v "$k_name" || echo -; done)
+for k_file in $k_line; do [ -f "$k_file" ] && [ ! -L "$k_file" ] || k_lacks=maybe; done
+[ -z "$k_lacks" ] || {
+  k_lacks=''
+  setsid -w true || k_lacks=$k_lacks,setsid
+  timeout -k 1 --preserve-status 5 true || k_lacks=$k_lacks,timeout
+  tail -s 0.01 --pid=2147483647 -c +1 -f /dev/null || k_lacks=$k_lacks,tail
+} </dev/null >/dev/null 2>&1
+k_say hello "$k_euid" "$k_dir" "${k_store:--}" "$k_boot" "${k_lacks:--}" "$k_stat"

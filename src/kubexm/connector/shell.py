@@ -242,7 +242,7 @@ class Shell:
         if self.info is not None:
             return
         # The line of the process holds "(name)", which may have spaces: count from behind it.
-        process = " ".join(words[5:]).rpartition(") ")[2].split()
+        process = " ".join(words[6:]).rpartition(") ")[2].split()
         info = ShellInfo(uid=int(words[1]), directory=words[2], store=words[3], boot_id=words[4], group=int(process[2]))
         if info.store == "-":
             self._failure = ConnectError(
@@ -250,6 +250,10 @@ class Shell:
                 host=self._link.host,
                 hint=f"{info.directory} must be a writable directory that belongs to the user, with room in it",
             )
+            self.close()
+            return
+        if words[5] != "-":
+            self._failure = self._lacks(words[5].strip(",").split(","))
             self.close()
             return
         if self._patience is not None:
@@ -276,6 +280,14 @@ class Shell:
             f"the shell on the host gave no sign within {_START_TIMEOUT:g} s{self._said()}",
             host=self._link.host,
             hint="look at what the login shell's start-up files do when there is no terminal",
+        )
+
+    def _lacks(self, tools: list[str]) -> ConnectError:
+        packages = dict.fromkeys("util-linux" if tool == "setsid" else "coreutils" for tool in tools)
+        return ConnectError(
+            f"the host's {', '.join(tools)} cannot do what kubexm needs, or is not there",
+            host=self._link.host,
+            hint=f"install {' and '.join(packages)} on the host: BusyBox's programs lack options that kubexm uses",
         )
 
     def _no_password(self, *, asked: bool) -> SudoError:

@@ -10,12 +10,13 @@ import pytest
 
 from kubexm.connector.shell import _host_half
 
-SHELLS = [shell for shell in ("dash", "bash", "busybox", "mksh", "yash") if shutil.which(shell)]
+SHELLS = [shell for shell in ("dash", "bash", "mksh", "yash") if shutil.which(shell)]
+"""Not BusyBox's, which prefers its own programs to those on PATH: hosts with those are refused."""
 MARK = "00ff00ff00ff00ff"
 
 
 def run(shell: str, store: Path, lines: str) -> str:
-    words = ["busybox", "sh"] if shell == "busybox" else [shell, "--posix"] if shell == "bash" else [shell]
+    words = [shell, "--posix"] if shell == "bash" else [shell]
     text = f"k_mark={MARK} k_dir={store}\n".encode() + _host_half() + lines.encode()
     done = subprocess.run(words, input=text, capture_output=True, check=False, timeout=30)
     hello, _, rest = done.stdout.decode().lstrip("\n").partition("\n")
@@ -49,8 +50,7 @@ def test_a_line_cut_anywhere_does_nothing(shell: str, tmp_path: Path) -> None:
     line = f"k_change c1 30 d '' '' '' 'export X=1' 'echo $X >>{tmp_path}/log' ."
     for size in range(1, len(line) - 1, 7):
         text = f"k_mark={MARK} k_dir={tmp_path}/store\n".encode() + _host_half() + line[:size].encode()
-        words = [shell, "sh"] if shell == "busybox" else [shell]
-        subprocess.run(words, input=text, capture_output=True, check=False, timeout=30)
+        subprocess.run([shell], input=text, capture_output=True, check=False, timeout=30)
         assert not (tmp_path / "log").exists(), line[:size]
 
 
@@ -70,8 +70,7 @@ def test_a_directory_of_somebody_else_is_not_used(shell: str, tmp_path: Path) ->
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     text = f"k_mark={MARK} k_dir={tmp_path}/link\n".encode() + _host_half()
-    words = [shell, "sh"] if shell == "busybox" else [shell]
-    done = subprocess.run(words, input=text, capture_output=True, check=False, timeout=30)
+    done = subprocess.run([shell], input=text, capture_output=True, check=False, timeout=30)
     assert done.stdout.decode().split()[4] == "-"
 
 
