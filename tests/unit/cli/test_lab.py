@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from kubexm.cli.lab import app
 from kubexm.errors import KubexmError
 from kubexm.lab import FLAVOURS
+from kubexm.lab.cgroups import Hierarchy
 from kubexm.lab.shape import Wanted, first_record
 from kubexm.lab.state import write_record
 
@@ -21,7 +22,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gets past the check f
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with no labs and no images."""
+    """A machine with no labs and no images, whose control groups are a directory: nobody has to have any mounted."""
+    groups = (Hierarchy(root=tmp_path / "cgroup", version=2, is_systemd=True),)
+    monkeypatch.setattr("kubexm.lab.lab.hierarchies", lambda: groups)
     monkeypatch.setenv("KUBEXM_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("KUBEXM_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)

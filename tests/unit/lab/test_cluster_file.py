@@ -14,10 +14,20 @@ from kubexm.config import loads
 from kubexm.errors import UsageError
 from kubexm.lab import Lab
 from kubexm.lab.bundle import BundleBuild
+from kubexm.lab.cgroups import Hierarchy
 from kubexm.lab.cluster_file import check_place, cluster_text
 from kubexm.lab.shape import Wanted, first_record
 from kubexm.lab.sources import BundleSource, built_bundle, named_bundle
 from kubexm.lab.state import LabRecord, write_record
+
+
+@pytest.fixture(autouse=True)
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control groups that are a directory: nobody has to have any mounted."""
+    monkeypatch.setattr(
+        "kubexm.lab.lab.hierarchies",
+        lambda: (Hierarchy(root=tmp_path / "cgroup", version=2, is_systemd=True),),
+    )
 
 
 @pytest.mark.parametrize("name", ["lab", "a", "1", "1e3", "null"])
