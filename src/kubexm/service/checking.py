@@ -109,11 +109,8 @@ class SpecChecker:
         if not who:
             yield
             return
-        lock = self._turns.setdefault(who, asyncio.Lock())
-        async with lock:
+        async with self._turns.setdefault(who, asyncio.Lock()):  # one for each who has a token: they are few
             yield
-        if not lock.locked():
-            self._turns.pop(who, None)
 
 
 class _Process:
