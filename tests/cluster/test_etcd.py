@@ -27,6 +27,7 @@ CLIENT = ("pki.etcd-ca.crt", "pki.apiserver-etcd-client.crt", "pki.apiserver-etc
 WIPE = """
 systemctl stop etcd-backup.timer etcd 2>/dev/null
 rm -rf /etc/systemd/system/etcd* /etc/etcd /var/lib/etcd /var/lib/kubexm /usr/local/bin/etcd* /var/backups/etcd
+rm -rf /opt/kubexm/programs/etcd
 systemctl daemon-reload; systemctl reset-failed 2>/dev/null; userdel etcd 2>/dev/null; :
 """
 

@@ -150,14 +150,14 @@ async def test_what_is_harmed_is_mended_and_nothing_else_touched(runtime: Runtim
     changed = (await runtime.run()).ok().changed
     assert {host for _, host in changed} == {"n2"}
     assert {node for node, _ in changed} == {
-        "containerd.install.cni-plugins",
+        "containerd.install.cni-plugins-active",
         "containerd.install.crictl",
         "containerd.install.runc",
         "images.bring.send-worker",
         "images.bring.import-worker",
     }
     assert await runtime.invocation("n2") == first
-    assert await runtime.sh("n2", "stat -c %a /usr/local/sbin/runc") == "755"
+    assert await runtime.sh("n2", "stat -L -c %a /usr/local/sbin/runc") == "755"
     assert "registry.k8s.io/pause:3.10.1" in await runtime.references("n2")
     assert (await runtime.run()).ok().changed == []
 

@@ -19,6 +19,7 @@ from kubexm.components.nodes import JoinedNodes, NodeSettings
 from kubexm.components.os import Groundwork, HostPreparation
 from kubexm.components.pki import Pki
 from kubexm.components.preflight import Preflight
+from kubexm.components.programs import Programs
 from kubexm.components.verify import Verification
 from kubexm.module import link, per_host, sequence
 from kubexm.pipeline.base import Pipeline, failure_policy
@@ -61,5 +62,6 @@ class CreateCluster(Pipeline):
                     Addons,
                 ),
             ),
+            Programs,
             Verification,
         ).graph(ctx, name=self.name, policy=failure_policy(ctx))

@@ -24,6 +24,7 @@ from kubexm.runner.processes import Process, Processes
 from kubexm.runner.runner import Runner
 from kubexm.runner.selinux import Selinux
 from kubexm.runner.services import Services, UnitStatus
+from kubexm.runner.staged import Staged
 from kubexm.runner.swap import Swap, SwapState
 from kubexm.runner.sysctl import Sysctl
 from kubexm.runner.template import render
@@ -68,6 +69,7 @@ __all__ = [
     "Runner",
     "Selinux",
     "Services",
+    "Staged",
     "Swap",
     "SwapState",
     "Sysctl",

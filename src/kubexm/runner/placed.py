@@ -26,12 +26,12 @@ class Placed(Operations):
     """Assets on the host, by name."""
 
     def stamp(self, name: str) -> PurePosixPath:
-        """Where it is remembered what the asset put on the host. Changes only if the asset does."""
+        """Where it is remembered what the asset put on the host, unless a stamp of its own is named."""
         return self.state / "assets" / name
 
-    async def why_not(self, name: str, sha256: str) -> str:
+    async def why_not(self, name: str, sha256: str, *, stamp: PurePosixPath | None = None) -> str:
         """Nothing if everything the asset with this sha256 put there is as it was, else the reason in a few words."""
-        script = f"{library('sum')}{library('placed')}kx_placed {shell(self.stamp(name), sha256)}"
+        script = f"{library('sum')}{library('placed')}kx_placed {shell(stamp or self.stamp(name), sha256)}"
         return self._checked(await self._read(script, f"look for {name}", within=120)).text.replace("\n", "; ")
 
     async def put(
@@ -43,21 +43,23 @@ class Placed(Operations):
         sha256: str,
         packed: str = "",
         mode: int,
+        stamp: PurePosixPath | None = None,
+        keep: bool = True,
         snapshot: PurePosixPath | None,
     ) -> None:
-        """The file is at this path, and remembered.
+        """The file is at this path, and remembered. Without `keep`, the place is kubexm's own and has no original.
 
         `packed`: the source is the file packed with zstd, of this sha256.
         """
-        target, stamp = posix(path), self.stamp(name)
-        keep = f"{self._keeping(True, snapshot)}kx_prepare {shell(target, f'{mode:o}', 'root', 'root', sha256)}"
+        target, stamp = posix(path), stamp or self.stamp(name)
+        prepare = f"{self._keeping(keep, snapshot)}kx_prepare {shell(target, f'{mode:o}', 'root', 'root', sha256)}"
         if packed:
             archive = await self._arrived(name, source, sha256, packed)
             words = shell(stamp, sha256, archive, target, f"{mode:o}")
-            script = f"{library('placed')}( {keep} ) && kx_unwrap {words}"
+            script = f"{library('placed')}( {prepare} ) && kx_unwrap {words}"
             self._checked(await self._change(script, f"unpack {name}", within=_TIMEOUT, long=True))
             return
-        self._checked(await self._change(keep, f"prepare {path}"))
+        self._checked(await self._change(prepare, f"prepare {path}"))
         await self.connector.upload(Upload(source=source, path=target, mode=mode, sha256=sha256, durable=False))
         line = shell(f"{sha256} {mode:o} {target}")
         script = f"{library('placed')}printf '%s\\n' {line} | kx_remember {shell(stamp, sha256)}"
@@ -73,16 +75,21 @@ class Placed(Operations):
         packed: str = "",
         strip_components: int = 0,
         members: Sequence[str] = (),
+        stamp: PurePosixPath | None = None,
+        keep: bool = True,
         snapshot: PurePosixPath | None,
     ) -> None:
         """The archive's members (all, if none are named) are in the directory, and remembered. Leaves no archive.
+
+        Without `keep`, the directory is kubexm's own and what is in it has no original.
 
         `packed`: the source is the archive repacked, of this sha256.
         """
         options = archive_options(source.name, self.facts, self.connector.host)
         archive = await self._arrived(name, source, sha256, packed)
-        words = shell(self.stamp(name), sha256, archive, posix(into), strip_components, "\n".join(members), *options)
-        script = f"{self._keeping(True, snapshot)}{library('archive')}{library('placed')}kx_unpack {words}"
+        stamp = stamp or self.stamp(name)
+        words = shell(stamp, sha256, archive, posix(into), strip_components, "\n".join(members), *options)
+        script = f"{self._keeping(keep, snapshot)}{library('archive')}{library('placed')}kx_unpack {words}"
         result = await self._change(script, f"unpack {name} into {into}", within=_TIMEOUT, long=True)
         hint = ""
         if re.search(r"unsafe path|(in|of) the archive: |Member name contains '..'", result.error_text):

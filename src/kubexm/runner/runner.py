@@ -29,6 +29,7 @@ from kubexm.runner.power import Power
 from kubexm.runner.processes import Processes
 from kubexm.runner.selinux import Selinux
 from kubexm.runner.services import Services
+from kubexm.runner.staged import Staged
 from kubexm.runner.swap import Swap
 from kubexm.runner.sysctl import Sysctl
 from kubexm.runner.users import Users
@@ -81,6 +82,10 @@ class Runner:
     def placed(self, connector: Connector, facts: Facts) -> Placed:
         """Files of assets."""
         return Placed(connector, facts, state=self.state)
+
+    def staged(self, connector: Connector, facts: Facts) -> Staged:
+        """Programs staged by version."""
+        return Staged(connector, facts, state=self.state)
 
     def sysctl(self, connector: Connector, facts: Facts) -> Sysctl:
         """Kernel parameters."""

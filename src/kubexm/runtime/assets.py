@@ -138,6 +138,15 @@ class AssetShelf:
             size=entry.size,
         )
 
+    def programs(self, arch: str) -> tuple[tuple[str, str], ...]:
+        """Name and version of every program this cluster uses that is staged by version."""
+        bundle = self._bundles.get(arch)
+        held = {entry.name for entry in bundle.manifest.files if entry.serves(self._kubernetes)} if bundle else None
+        files = self._release(arch).select(features=self.features).files
+        names = [file.name for file in files if file.install.program and (held is None or file.name in held)]
+        found = (self.file(name, arch) for name in names)
+        return tuple((file.install.program, file.version) for file in found)
+
     def image(self, name: str, arch: str = "amd64") -> ShelfImage:
         """What planning knows of an image; its reference is the same for every architecture."""
         bundle = self._bundles.get(arch) or next(iter(self._bundles.values()), None)

@@ -28,6 +28,7 @@ from kubexm.runner import (
     Runner,
     Selinux,
     Services,
+    Staged,
     Swap,
     Sysctl,
     TimeSync,
@@ -94,6 +95,11 @@ class HostRuntime:
     def placed(self) -> Placed:
         """Files of assets."""
         return self.runner.placed(self.connector, self.facts)
+
+    @property
+    def staged(self) -> Staged:
+        """Programs staged by version."""
+        return self.runner.staged(self.connector, self.facts)
 
     @property
     def sysctl(self) -> Sysctl:

@@ -116,7 +116,7 @@ def _file(item: dict[str, Any], versions: dict[str, str], arch: str) -> FileAsse
         licence=item["licence"],
         roles=check_roles(item["roles"]),
         features=_features(item),
-        install=_install(item["install"]),
+        install=_install(item["name"], item["install"]),
     )
 
 
@@ -141,11 +141,12 @@ def _features(item: dict[str, Any]) -> tuple[str, ...]:
     return found
 
 
-def _install(item: dict[str, Any]) -> Install:
+def _install(name: str, item: dict[str, Any]) -> Install:
     members = tuple(item.get("members", ()))
     return Install(
         to=PurePosixPath(item["to"]),
         unpack=bool(item.get("unpack", members)),
         strip=int(item.get("strip", 0)),
         members=members,
+        program=str(item.get("program", name)),
     )

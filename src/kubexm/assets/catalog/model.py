@@ -23,6 +23,9 @@ class Install:
     """How many leading directories of the archive's names are dropped."""
     members: tuple[str, ...] = ()
     """What to take out of the archive, after dropping; empty means all of it."""
+    program: str = ""
+    """The program it is a version of: it is staged by version, and links lead to the active one from `to`. Empty: it
+    is put there itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,21 @@ What it leaves on a host besides the files themselves (whose originals are kept)
 """
 
 from kubexm.components.assets.packages import PackagesPlaced, os_packages, place_packages
-from kubexm.components.assets.place import image, images, place, stamp_of
-from kubexm.components.assets.steps import AssetPresent
+from kubexm.components.assets.place import activate, asset_stamp, image, images, place, stage, stamp_of
+from kubexm.components.assets.steps import AssetPresent, ProgramActive, ProgramsPruned
 
 __all__ = [
     "AssetPresent",
     "PackagesPlaced",
+    "ProgramActive",
+    "ProgramsPruned",
+    "activate",
+    "asset_stamp",
     "image",
     "images",
     "os_packages",
     "place",
     "place_packages",
+    "stage",
     "stamp_of",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from kubexm.components.assets import place, stamp_of
+from kubexm.components.assets import asset_stamp, place
 from kubexm.components.haproxy.config import CA, CONFIG, CONFIG_DIRECTORY, UNIT, USER, configuration, service
 from kubexm.components.health import PortListened
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
@@ -47,7 +47,7 @@ class BalanceApi(Task):
             place(g, ctx, "haproxy", on=hosts, node="program"),
             g.add("files", FilesPresent(files=files), on=hosts, needs=PKI_ISSUED),
         ]
-        running = ServiceRunning(unit=UNIT, inputs=(CONFIG_DIRECTORY, stamp_of("haproxy")), reload=True)
+        running = ServiceRunning(unit=UNIT, inputs=(CONFIG_DIRECTORY, asset_stamp("haproxy")), reload=True)
         start = g.add("start", running, on=hosts, after_same_host=ready, needs=HOST_READY)
         g.add(
             "listening",

@@ -10,6 +10,7 @@ from kubexm.components.assets import image
 from kubexm.components.networks import plugin_of, plugins_possible
 from kubexm.components.removal.guard import HostNotAnothers
 from kubexm.components.removal.local import WorkDirectoryCleared
+from kubexm.components.removal.programs import OWN, ProgramsGone
 from kubexm.components.removal.restoring import HostRestored
 from kubexm.components.removal.steps import (
     DirectoriesCleared,
@@ -21,12 +22,14 @@ from kubexm.components.removal.steps import (
 from kubexm.components.topology import keepers
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
+from kubexm.runner.facts import PROGRAMS
 from kubexm.runtime import TaskContext
 from kubexm.task import FragmentBuilder, Task
 
 __all__ = ["GuardHosts", "ReleaseHosts", "Wishes", "missing_hosts", "network_cleared"]
 
 _RUNTIME_UNIT: Final = "containerd.service"
+_RUNTIME_PROGRAMS: Final = ("containerd", "crictl", "runc")
 _RUNTIME_FILES: Final = (
     "/etc/containerd",
     "/etc/crictl.yaml",
@@ -37,6 +40,7 @@ _RUNTIME_FILES: Final = (
     "/usr/local/bin/crictl",
     "/usr/local/bin/ctr",
     "/usr/local/sbin/runc",
+    *(str(PROGRAMS / name) for name in _RUNTIME_PROGRAMS),
 )
 _RUNTIME_DIRECTORIES: Final = (
     "/etc/containerd",
@@ -102,6 +106,8 @@ class ReleaseHosts(Task):
         gone = WorkloadsGone(keep_runtime=wishes.runtime, keep_data=wishes.data, tools=tools)
         stopped = g.add("workloads", gone, on=hosts)
         network = g.add("network", network_cleared(ctx), on=hosts, after_same_host=[stopped])
+        if wishes.runtime:
+            network = g.add("programs", ProgramsGone(keep=_RUNTIME_PROGRAMS), on=hosts, after_same_host=[network])
         directories = g.add("directories", self._directories(ctx), on=hosts, after_same_host=[network])
         restored = g.add("originals", HostRestored(keep=self._files(ctx)), on=hosts, after_same_host=[directories])
         packages = g.add("packages", PackagesGone(), on=hosts, after_same_host=[restored])
@@ -118,7 +124,7 @@ class ReleaseHosts(Task):
             keep += [spec.etcd.data_dir, spec.storage.local_path.path]
         if self.wishes.runtime:
             why.append("--keep-runtime")
-            keep += [*_RUNTIME_DIRECTORIES, spec.kubernetes.container_runtime.data_dir]
+            keep += [*_RUNTIME_DIRECTORIES, str(OWN), spec.kubernetes.container_runtime.data_dir]
         return DirectoriesCleared(keep=tuple(sorted(set(keep))), shared=shared, why=", ".join(why))
 
     def _files(self, ctx: TaskContext) -> tuple[str, ...]:

@@ -26,8 +26,10 @@ from kubexm.runner.facts.model import (
     Unit,
 )
 from kubexm.runner.facts.parse import normal_arch, parse_facts
+from kubexm.runner.facts.programs import PROGRAMS
 
 __all__ = [
+    "PROGRAMS",
     "Clock",
     "ClusterMarker",
     "Cpu",

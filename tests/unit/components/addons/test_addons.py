@@ -102,8 +102,8 @@ def test_charts_and_helm_are_on_their_way_before_the_cluster_is_up(files: Path, 
         "[{name: web, namespace: apps, wait: 2m,"
         " chart: {path: FILES/chart, values: {a: 1}, valuesFiles: [FILES/values.yaml]}}]",
     )
-    tools = ["addons.install.helm", "addons.install.web-chart"]
-    assert ours(graph) == [*tools, "addons.install.web", "addons.install.removed"]
+    tools = ["addons.install.helm-active", "addons.install.web-chart"]
+    assert ours(graph) == ["addons.install.helm", *tools, "addons.install.web", "addons.install.removed"]
     assert all(not graph.nodes[tool].after and not graph.nodes[tool].needs for tool in tools)
     node = graph.nodes["addons.install.web"]
     assert set(tools) <= set(node.after)

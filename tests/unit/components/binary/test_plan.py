@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -193,11 +193,9 @@ def test_each_unit_is_restarted_for_its_own_files_only(tmp_path: Path) -> None:
     server = {path.name for path in unit(graph, "binary.run.api-server").inputs}
     assert {"admission.yaml", "audit-policy.yaml", "authentication.yaml", "encryption.yaml", "sa.key"} <= server
     assert "scheduler.yaml" not in server
-    assert {path.name for path in unit(graph, "binary.run.scheduler").inputs} == {
-        "scheduler.yaml",
-        "scheduler.conf",
-        "kube-scheduler",
-    }
+    scheduler = unit(graph, "binary.run.scheduler").inputs
+    assert {path.name for path in scheduler} == {"scheduler.yaml", "scheduler.conf", "stamp"}
+    assert PurePosixPath("/opt/kubexm/programs/kube-scheduler/current/stamp") in scheduler
 
 
 def test_an_edit_reaches_only_the_file_it_is_for(tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ def test_sending_waits_for_nothing_and_importing_for_containerd_alone(tmp_path: 
         "containerd.start.service",
         "containerd.install.settings",
         "containerd.install.containerd",
+        "containerd.install.containerd-active",
         "containerd.install.runc",
+        "containerd.install.runc-active",
     }
     assert not graph.nodes["images.bring.import-worker"].after, "no host waits for another"
     assert {"containerd.install.crictl", "containerd.install.registries"} <= upstream(graph, "containerd.start.answers")

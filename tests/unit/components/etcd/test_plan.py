@@ -170,7 +170,12 @@ def test_of_an_external_etcd_only_its_health_is_asked(tmp_path: Path) -> None:
     text = cluster(EXTERNAL).replace('    etcd: ["cp[1:3]"]\n', "")
     graph = plan(tmp_path, text)
     ours = [name for name in graph.nodes if name.startswith("etcd.")]
-    assert ours == ["etcd.external.pki", "etcd.external.client", "etcd.external.healthy"]
+    assert ours == [
+        "etcd.external.pki",
+        "etcd.external.client",
+        "etcd.external.client-active",
+        "etcd.external.healthy",
+    ]
     healthy = graph.nodes["etcd.external.healthy"]
     assert healthy.hosts == ("cp1",)
     assert healthy.step == ExternalEtcdHealthy(endpoints=("https://10.0.0.5:2379", "https://10.0.0.6:2379"))
