@@ -39,7 +39,7 @@ class CreateCluster(Pipeline):
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """Nothing is changed before all required hosts passed preflight; then each waits only for what it needs."""
         return sequence(
-            Preflight(uid=ctx.cluster_uid),
+            Preflight(uid=ctx.cluster_uid, keep_versions=True),
             per_host(
                 Groundwork,
                 link(

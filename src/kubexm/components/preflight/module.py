@@ -23,16 +23,22 @@ from kubexm.task import Task
 
 __all__ = ["Preflight"]
 
+_NEVER_SKIPPED = ".versions"
+"""What a run must not change is not for the file to allow."""
 _ONLY_WITH_FIX = ("modules-loaded", "time-kept")
 
 
 class Preflight(Module):
     """All checks of all hosts, side by side, so that all findings come at once."""
 
-    def __init__(self, *, fix: bool = False, uid: str = "") -> None:
-        """`fix`: mend what is safe to mend. `uid`: of the cluster, where it is known already."""
+    def __init__(self, *, fix: bool = False, uid: str = "", keep_versions: bool = False) -> None:
+        """`fix`: fix what is safe to fix. `uid`: of the cluster, where it is known already.
+
+        `keep_versions`: refuse hosts that run other versions than the file asks for.
+        """
         self._fix = fix
         self._uid = uid
+        self._keep_versions = keep_versions
 
     def tasks(self, ctx: ModuleContext) -> Sequence[Task]:
         """What kubexm needs, then what the host is, has, is set to, is called, can reach and holds."""
@@ -43,14 +49,14 @@ class Preflight(Module):
             Settings(self._fix),
             Identity(),
             NetworkAround(),
-            Contents(self._uid),
+            Contents(self._uid, self._keep_versions),
         )
 
     def plan(self, ctx: ModuleContext) -> ExecutionFragment:
         """The checks, without those the file leaves out."""
         fragment = super().plan(ctx)
         skip = ctx.cluster.spec.preflight.skip
-        known = [node.id for node in fragment.nodes]
+        known = [node.id for node in fragment.nodes if not node.id.endswith(_NEVER_SKIPPED)]
         left_out = {node for name in skip for node in _named(name, known)}
         return ExecutionFragment(
             tuple(

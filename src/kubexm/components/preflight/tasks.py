@@ -35,6 +35,7 @@ from kubexm.components.preflight.system import (
     OsSupported,
 )
 from kubexm.components.preflight.traces import NoForeignRuntime, NoLeftovers, NoOtherCluster
+from kubexm.components.preflight.versions import versions_kept
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import TaskContext
@@ -263,6 +264,8 @@ class Contents(CheckTask):
     """What must not be on a host already."""
 
     uid: str = ""
+    keep_versions: bool = False
+    """What runs must be in the version of the file: the run that follows changes none."""
     name = "contents"
 
     def checks(self, ctx: TaskContext) -> dict[str, Step]:
@@ -277,4 +280,5 @@ class Contents(CheckTask):
             "membership": NoOtherCluster(cluster=ctx.cluster.name, uid=self.uid, keepers=tuple(keepers)),
             "leftovers": NoLeftovers(directories=shared(unusual)),
             "runtime": NoForeignRuntime(),
+            **({"versions": versions_kept(ctx)} if self.keep_versions else {}),
         }
