@@ -88,6 +88,10 @@ class Bundle:
         except KeyError:
             raise AssetError(f"{self.path} holds no {path}") from None
 
+    def holds(self, path: str) -> bool:
+        """True if the manifest lists this path."""
+        return path in self._entries
+
     def local_path(self, path: str) -> Path | None:
         """Where the file is on disk, or None if it is inside an archive. It is not checked by this."""
         return None if self._packed else self.path / self.entry(path).path

@@ -1,13 +1,15 @@
 """What is at hand of a cluster's files, images and packages: for planning what they are, for steps their bytes.
 
 Where they came from is settled before planning (see stock.py) and is never part of a plan; their sums are. With nothing
-at hand the catalog tells names, versions and places, and sums stay unknown until there is a bundle.
+at hand the catalog tells names, versions and places, and sums stay unknown until there is a bundle. A plan that goes
+from one Kubernetes release to another refers to both: `release` gives the shelf as another release sees it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -17,6 +19,7 @@ from kubexm.assets import ROLES, Bundle, ImageEntry, ImageReference, Manifest, P
 from kubexm.assets.cache import default_cache
 from kubexm.assets.catalog import Install, Release
 from kubexm.assets.kept import kept_archive, kept_packed, packs
+from kubexm.assets.names import version_key
 from kubexm.errors import AssetError
 
 __all__ = [
@@ -102,18 +105,48 @@ def registry_secret(registry: str, what: str) -> str:
 
 
 class AssetShelf:
-    """The assets of one cluster, by architecture: from a bundle where one was opened, else from the catalog."""
+    """The assets of one cluster, by architecture: from bundles where some were opened, else from the catalog."""
 
     def __init__(
-        self, cluster: Cluster, bundles: Mapping[str, Bundle] | None = None, *, cache: Path | None = None
+        self,
+        cluster: Cluster,
+        bundles: Mapping[str, Bundle | Sequence[Bundle]] | None = None,
+        *,
+        cache: Path | None = None,
     ) -> None:
         self._kubernetes = str(cluster.spec.kubernetes.version)
         self._versions = versions_of(cluster)
         self._private = cluster.spec.registry.private.rstrip("/")
-        self._bundles = dict(bundles or {})
+        self._bundles = {
+            arch: (held,) if isinstance(held, Bundle) else tuple(held) for arch, held in (bundles or {}).items()
+        }
         self._cache = cache or default_cache()
         self._made: dict[tuple[str, ...], asyncio.Task[tuple[Path, str]]] = {}
         self.features = features_of(cluster)
+
+    def release(self, kubernetes: str, *, versions: Mapping[str, str] | None = None) -> AssetShelf:
+        """The same shelf, as a cluster of another Kubernetes release sees it: what follows is about that one.
+
+        `versions` are those of single components that differ from what goes with the release; for the cluster's own
+        release they are what the file asks for.
+        """
+        if kubernetes == self._kubernetes and versions is None:
+            return self
+        other = copy.copy(self)
+        other._kubernetes = kubernetes
+        other._versions = dict(versions or {})
+        return other
+
+    @property
+    def kubernetes(self) -> str:
+        """The release it is about."""
+        return self._kubernetes
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The Kubernetes releases that the bundles at hand hold, oldest first."""
+        held = {version for bundle in self._opened() for version in bundle.manifest.kubernetes}
+        return tuple(sorted(held, key=version_key))
 
     @property
     def arches(self) -> tuple[str, ...]:
@@ -125,7 +158,7 @@ class AssetShelf:
     def file(self, name: str, arch: str) -> ShelfFile:
         """What planning knows of a file."""
         known = self._release(arch).file(name)
-        bundle = self._bundles.get(arch)
+        bundle = self._held(arch)
         if bundle is None:
             return ShelfFile(name=name, version=known.version, path=known.path, install=known.install)
         entry = bundle.manifest.file(name, self._kubernetes)
@@ -140,7 +173,7 @@ class AssetShelf:
 
     def programs(self, arch: str) -> tuple[tuple[str, str], ...]:
         """Name and version of every program this cluster uses that is staged by version."""
-        bundle = self._bundles.get(arch)
+        bundle = self._held(arch)
         held = {entry.name for entry in bundle.manifest.files if entry.serves(self._kubernetes)} if bundle else None
         files = self._release(arch).select(features=self.features).files
         names = [file.name for file in files if file.install.program and (held is None or file.name in held)]
@@ -149,7 +182,7 @@ class AssetShelf:
 
     def image(self, name: str, arch: str = "amd64") -> ShelfImage:
         """What planning knows of an image; its reference is the same for every architecture."""
-        bundle = self._bundles.get(arch) or next(iter(self._bundles.values()), None)
+        bundle = self._held(arch) or next((one for other in self._bundles if (one := self._held(other))), None)
         entries = bundle.manifest.images if bundle is not None else ()
         entry = next((one for one in entries if one.name == name and one.serves(self._kubernetes)), None)
         if bundle is None or entry is None:
@@ -163,7 +196,7 @@ class AssetShelf:
         if not wanted:
             return ()
         release = self._release(arch)
-        bundle = self._bundles.get(arch)
+        bundle = self._held(arch)
         held = {entry.name: entry for entry in self._selected(bundle, wanted, arch)} if bundle is not None else {}
         listed = {image.name: image.reference for image in release.select(roles=wanted, features=self.features).images}
         # What the catalog knows as files only is not run as an image, whatever else a bundle holds of it.
@@ -180,8 +213,8 @@ class AssetShelf:
 
     def packages(self, target: str) -> PackageSet | None:
         """The OS packages for DISTRO-ARCH, if the bundle brings any."""
-        bundle = self._bundles.get(target.rpartition("-")[2])
-        groups = bundle.manifest.packages if bundle is not None else ()
+        held = self._bundles.get(target.rpartition("-")[2], ())
+        groups = (group for bundle in held for group in bundle.manifest.packages)
         return next((group for group in groups if group.target == target), None)
 
     def reference(self, upstream: str) -> str:
@@ -197,7 +230,7 @@ class AssetShelf:
 
     def bundle(self, arch: str) -> Bundle:
         """The bundle for an architecture; AssetError if none is at hand."""
-        found = self._bundles.get(arch)
+        found = self._held(arch)
         if found is None:
             raise AssetError(
                 f"there is no bundle at hand for {arch}",
@@ -207,7 +240,7 @@ class AssetShelf:
 
     def local(self, path: str, arch: str, *, sha256: str = "") -> Path:
         """Where a file of the bundle is on this machine; AssetError if it is not the one that was planned."""
-        bundle = self.bundle(arch)
+        bundle = self._holding(path, arch, sha256)
         entry = bundle.entry(path)
         place = bundle.local_path(path)
         if sha256 and entry.sha256 != sha256:
@@ -221,10 +254,10 @@ class AssetShelf:
 
     def refuse_others(self, sums: Iterable[str]) -> None:
         """AssetError if something that was planned is not in the bundles at hand."""
-        held = {entry.sha256: entry.path for bundle in self._bundles.values() for entry in bundle.manifest.entries()}
+        held = {entry.sha256: entry.path for bundle in self._opened() for entry in bundle.manifest.entries()}
         missing = sorted(set(sums) - set(held))
         if missing:
-            places = ", ".join(str(bundle.path) for bundle in self._bundles.values())
+            places = ", ".join(str(bundle.path) for bundle in self._opened())
             raise AssetError(
                 f"{places}: {len(missing)} of the files that were planned are not in it, the first with the sha256 "
                 f"{missing[0][:16]}…",
@@ -240,7 +273,7 @@ class AssetShelf:
     async def packed(self, path: str, arch: str, *, sha256: str) -> tuple[Path, str] | None:
         """A file of the bundle packed with zstd, and the sha256 of that; nothing if it is not worth it."""
         source = self.local(path, arch, sha256=sha256)
-        if not packs(path, self.bundle(arch).entry(path).size):
+        if not packs(path, self._holding(path, arch, sha256).entry(path).size):
             return None
         return await self._once(("file", sha256), kept_packed, source, sha256)
 
@@ -262,8 +295,21 @@ class AssetShelf:
 
     def close(self) -> None:
         """Closes the bundles."""
-        for bundle in self._bundles.values():
+        for bundle in self._opened():
             bundle.close()
+
+    def _opened(self) -> tuple[Bundle, ...]:
+        return tuple(bundle for held in self._bundles.values() for bundle in held)
+
+    def _held(self, arch: str) -> Bundle | None:
+        """The bundle for an architecture that holds this release."""
+        return next((one for one in self._bundles.get(arch, ()) if self._kubernetes in one.manifest.kubernetes), None)
+
+    def _holding(self, path: str, arch: str, sha256: str) -> Bundle:
+        """The bundle that holds a file: of several with this path, the one whose sum is right."""
+        held = [one for one in self._bundles.get(arch, ()) if one.holds(path)]
+        right = [one for one in held if not sha256 or one.entry(path).sha256 == sha256]
+        return next(iter((*right, *held)), None) or self.bundle(arch)
 
     def _release(self, arch: str) -> Release:
         return catalog.release(self._kubernetes, arch, versions=self._versions)

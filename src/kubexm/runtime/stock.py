@@ -50,43 +50,60 @@ class Stock:
         self._kubernetes = str(cluster.spec.kubernetes.version)
         self._features = features_of(cluster)
         self._logins: dict[str, Credentials] = {}
+        self._packed: dict[Path, Path] = {}
+        """Where bundles that were unpacked came from."""
 
     # At hand
 
-    def at_hand(self, arches: Iterable[str]) -> AssetShelf:
+    def at_hand(self, arches: Iterable[str], *, releases: Iterable[str] = ()) -> AssetShelf:
         """What can be told with no network and no waiting: bundles on this machine that hold all that is needed."""
-        bundles: dict[str, Bundle] = {}
-        for arch in dict.fromkeys(arches):
+        bundles: dict[str, list[Bundle]] = {}
+        for arch, kubernetes in self._each(arches, releases):
+            if any(kubernetes in bundle.manifest.kubernetes for bundle in bundles.get(arch, ())):
+                continue
             for spec in self._specs():
                 if spec.bundle is None or not spec.bundle.exists():
                     break  # what is before it in the list may come from elsewhere: nobody can tell from here
                 bundle = Bundle.open(spec.bundle)
                 private = bool(self._cluster.spec.registry.private)
-                if covers(bundle, kubernetes=self._kubernetes, arch=arch, features=self._features, images=not private):
-                    bundles[arch] = bundle
+                if covers(bundle, kubernetes=kubernetes, arch=arch, features=self._features, images=not private):
+                    bundles.setdefault(arch, []).append(bundle)
                     break
                 bundle.close()
         return self._shelf(bundles)
 
     # For a run
 
-    async def fill(self, arches: Iterable[str], *, unpack: bool) -> AssetShelf:
+    async def fill(self, arches: Iterable[str], *, unpack: bool, releases: Iterable[str] = ()) -> AssetShelf:
         """A bundle for each architecture, fetched if need be; with `unpack` as directories, checked and ready to send.
 
-        AssetError if something is not to be had, is damaged, or is for another version or architecture.
+        `releases` are Kubernetes releases that a plan refers to besides the cluster's own. AssetError if something is
+        not found, is damaged, or is for another version or architecture.
         """
-        bundles: dict[str, Bundle] = {}
+        bundles: dict[str, list[Bundle]] = {}
         try:
-            for arch in dict.fromkeys(arches):
-                bundles[arch] = Bundle.open(await self._bundle(arch))
+            for arch, kubernetes in self._each(arches, releases):
+                held = bundles.setdefault(arch, [])
+                place = await self._bundle(arch, kubernetes)
+                found = next((bundle for bundle in held if place in (bundle.path, self._packed.get(bundle.path))), None)
+                if found is None:
+                    held.append(Bundle.open(place))
+                    if unpack:
+                        held[-1] = await self._unpacked(held[-1])
+                        self._packed[held[-1].path] = place
+                    found = held[-1]
                 if unpack:
-                    bundles[arch] = await self._unpacked(bundles[arch])
-                    await asyncio.to_thread(check_intact, bundles[arch], self._needed(bundles[arch]), self._cache)
+                    await asyncio.to_thread(check_intact, found, self._needed(found, kubernetes), self._cache)
             return self._shelf(bundles)
         except BaseException:
-            for bundle in bundles.values():
+            for bundle in (one for held in bundles.values() for one in held):
                 bundle.close()
             raise
+
+    def _each(self, arches: Iterable[str], releases: Iterable[str]) -> list[tuple[str, str]]:
+        """Every architecture with every release, the cluster's own first."""
+        wanted = dict.fromkeys((self._kubernetes, *releases))
+        return [(arch, kubernetes) for arch in dict.fromkeys(arches) for kubernetes in wanted]
 
     def keep_secrets(self, secrets: SecretStore) -> None:
         """Puts logins and certificates of registries where steps find them."""
@@ -98,40 +115,41 @@ class Stock:
             if auth.ca_file:
                 secrets.put(registry_secret(host, "ca"), Secret(self._text(auth.ca_file, f"CA certificate of {host}")))
 
-    async def _bundle(self, arch: str) -> Path:
+    async def _bundle(self, arch: str, kubernetes: str) -> Path:
         specs = self._specs()
-        await asyncio.to_thread(self._refuse_other_bundles, specs, arch)
+        await asyncio.to_thread(self._refuse_other_bundles, specs, arch, kubernetes)
         remote = any(spec.bundle is None for spec in specs)
-        images = not await asyncio.to_thread(self._images_from_registries, specs, arch)
+        images = not await asyncio.to_thread(self._images_from_registries, specs, arch, kubernetes)
+        versions = self._wanted() if kubernetes == self._kubernetes else {}
         return await provide_bundle(
             specs,
-            kubernetes=self._kubernetes,
+            kubernetes=kubernetes,
             arch=arch,
             features=self._features,
-            options=SourceOptions(access=self._access() if remote else RegistryAccess(), versions=self._wanted()),
+            options=SourceOptions(access=self._access() if remote else RegistryAccess(), versions=versions),
             images=images,
             cache=self._cache,
             say=self._say,
         )
 
-    def _images_from_registries(self, specs: Sequence[SourceSpec], arch: str) -> bool:
+    def _images_from_registries(self, specs: Sequence[SourceSpec], arch: str, kubernetes: str) -> bool:
         """Whether nodes pull images themselves: from a private registry, or by mirrors where a bundle has none."""
         registry = self._cluster.spec.registry
         if registry.private:
             return True
         if not registry.mirrors or any(spec.bundle is None for spec in specs):
             return False
-        return not any(self._covers(spec, arch) for spec in specs) and any(
-            self._covers(spec, arch, images=False) for spec in specs
+        return not any(self._covers(spec, arch, kubernetes) for spec in specs) and any(
+            self._covers(spec, arch, kubernetes, images=False) for spec in specs
         )
 
-    def _covers(self, spec: SourceSpec, arch: str, *, images: bool = True) -> bool:
+    def _covers(self, spec: SourceSpec, arch: str, kubernetes: str, *, images: bool = True) -> bool:
         if spec.bundle is None or not spec.bundle.exists():
             return False
         with Bundle.open(spec.bundle) as bundle:
-            return covers(bundle, kubernetes=self._kubernetes, arch=arch, features=self._features, images=images)
+            return covers(bundle, kubernetes=kubernetes, arch=arch, features=self._features, images=images)
 
-    def _refuse_other_bundles(self, specs: Sequence[SourceSpec], arch: str) -> None:
+    def _refuse_other_bundles(self, specs: Sequence[SourceSpec], arch: str, kubernetes: str) -> None:
         """Where bundles are all there is, one at least is for this version and architecture."""
         held: list[str] = []
         for spec in specs:
@@ -143,13 +161,13 @@ class Stock:
                     hint="spec.assets.sources names it; relative paths start at the directory of the file",
                 )
             with Bundle.open(spec.bundle) as bundle:
-                if bundle.manifest.arch == arch and self._kubernetes in bundle.manifest.kubernetes:
+                if bundle.manifest.arch == arch and kubernetes in bundle.manifest.kubernetes:
                     return
                 versions = ", ".join(bundle.manifest.kubernetes)
                 held.append(f"{spec.bundle} is for Kubernetes {versions} on {bundle.manifest.arch}")
         raise AssetError(
-            f"no bundle holds Kubernetes {self._kubernetes} for {arch}:\n" + "\n".join(f"  {line}" for line in held),
-            hint=f"make one with `kubexm bundle create --kubernetes {self._kubernetes.removeprefix('v')} --arch {arch}`"
+            f"no bundle holds Kubernetes {kubernetes} for {arch}:\n" + "\n".join(f"  {line}" for line in held),
+            hint=f"make one with `kubexm bundle create --kubernetes {kubernetes.removeprefix('v')} --arch {arch}`"
             " and name it in spec.assets.sources",
         )
 
@@ -167,21 +185,21 @@ class Stock:
             bundle.close()
         return Bundle.open(place)
 
-    def _needed(self, bundle: Bundle) -> list[str]:
-        """The paths of what this cluster uses of the bundle, for whatever role."""
+    def _needed(self, bundle: Bundle, kubernetes: str) -> list[str]:
+        """The paths of what this cluster uses of the bundle in this release, for whatever role."""
         manifest = bundle.manifest
-        release = catalog.release(self._kubernetes, manifest.arch).select(features=self._features)
+        release = catalog.release(kubernetes, manifest.arch).select(features=self._features)
         files = {file.name for file in release.files}
         images = {image.name for image in release.images}
-        paths = [file.path for file in manifest.files if file.name in files and file.serves(self._kubernetes)]
+        paths = [file.path for file in manifest.files if file.name in files and file.serves(kubernetes)]
         paths += [package.path for group in manifest.packages for package in group.packages]
         for image in manifest.images:
-            if image.name in images and image.serves(self._kubernetes):
+            if image.name in images and image.serves(kubernetes):
                 paths += [blob_path(digest) for digest in image.blobs]
         return [*paths, *((INDEX, OCI_LAYOUT) if manifest.images else ())]
 
-    def _shelf(self, bundles: dict[str, Bundle]) -> AssetShelf:
-        for bundle in bundles.values():
+    def _shelf(self, bundles: dict[str, list[Bundle]]) -> AssetShelf:
+        for bundle in (one for held in bundles.values() for one in held):
             for component, version in self._wanted().items():
                 files = bundle.manifest.files
                 held = {file.version for file in files if file.name == component and file.serves(self._kubernetes)}

@@ -37,8 +37,9 @@ def whole_bundle(
     images: bool = True,
     without: Iterable[str] = (),
     packages: Iterable[str] = (),
+    salt: bytes = b"",
 ) -> Path:
-    """A bundle directory for every kind of cluster of this version."""
+    """A bundle directory for every kind of cluster of this version; `salt` makes its files differ from another's."""
     release = catalog.release(kubernetes, arch)
     work = directory.parent / f"{directory.name}-inputs"
     work.mkdir(parents=True)
@@ -46,7 +47,7 @@ def whole_bundle(
         for file in release.files:
             if file.name in set(without):
                 continue
-            data = content_of(file.name, arch)
+            data = content_of(file.name, arch) + salt
             if file.install.unpack:
                 above = "top/" * file.install.strip
                 data = tar_of({f"{above}{member}": data for member in file.install.members or ("one", "two")})

@@ -27,14 +27,18 @@ def place(
     *,
     on: Host | Iterable[Host],
     node: str | None = None,
+    release: str = "",
     after: Sequence[NodeHandle] = (),
     after_same_host: Sequence[NodeHandle] = (),
     needs: Milestone | Sequence[Milestone] = (),
     provides: Milestone | Sequence[Milestone] = (),
 ) -> NodeHandle:
-    """Adds nodes that put the bundle's file `name` where the catalog says and, if it is a program, make it active."""
+    """Adds nodes that put the bundle's file `name` where the catalog says and, if it is a program, make it active.
+
+    `release` is the Kubernetes release whose file it is, where that is not the cluster's own.
+    """
     hosts = (on,) if isinstance(on, Host) else tuple(on)
-    first = next(iter(_files(ctx, name, hosts).values()))
+    first = next(iter(_files(ctx, name, hosts, release).values()))
     program = bool(first.install.program)
     placed = stage(
         g,
@@ -42,6 +46,7 @@ def place(
         name,
         on=hosts,
         node=node,
+        release=release,
         after=after,
         after_same_host=after_same_host,
         needs=needs,
@@ -49,7 +54,16 @@ def place(
     )
     if not program:
         return placed
-    return activate(g, ctx, name, on=hosts, node=f"{node or name}-active", after_same_host=[placed], provides=provides)
+    return activate(
+        g,
+        ctx,
+        name,
+        on=hosts,
+        node=f"{node or name}-active",
+        release=release,
+        after_same_host=[placed],
+        provides=provides,
+    )
 
 
 def stage(
@@ -59,6 +73,7 @@ def stage(
     *,
     on: Host | Iterable[Host],
     node: str | None = None,
+    release: str = "",
     after: Sequence[NodeHandle] = (),
     after_same_host: Sequence[NodeHandle] = (),
     needs: Milestone | Sequence[Milestone] = (),
@@ -66,7 +81,7 @@ def stage(
 ) -> NodeHandle:
     """Adds a node that places the file on each host, for its architecture. A program is not made active by it."""
     hosts = (on,) if isinstance(on, Host) else tuple(on)
-    files = _files(ctx, name, hosts)
+    files = _files(ctx, name, hosts, release)
     first = next(iter(files.values()))
     install, staged = first.install, None
     if install.program:
@@ -78,6 +93,7 @@ def stage(
         version=first.version,
         install=install,
         sums=tuple((arch, file.sha256) for arch, file in files.items() if file.sha256 and hosts),
+        release=release,
         staged=staged,
     )
     per_weight = _ARCHIVE_PER_WEIGHT if first.install.unpack else _PROGRAM_PER_WEIGHT
@@ -101,6 +117,7 @@ def activate(
     *,
     on: Host | Iterable[Host],
     node: str | None = None,
+    release: str = "",
     after: Sequence[NodeHandle] = (),
     after_same_host: Sequence[NodeHandle] = (),
     needs: Milestone | Sequence[Milestone] = (),
@@ -108,7 +125,7 @@ def activate(
 ) -> NodeHandle:
     """Adds a node that makes the staged program the one that is started from now on."""
     hosts = (on,) if isinstance(on, Host) else tuple(on)
-    file = next(iter(_files(ctx, name, hosts).values()))
+    file = next(iter(_files(ctx, name, hosts, release).values()))
     install = file.install
     step = ProgramActive(
         program=install.program,
@@ -127,9 +144,10 @@ def activate(
     )
 
 
-def _files(ctx: TaskContext, name: str, hosts: Sequence[Host]) -> dict[str, ShelfFile]:
+def _files(ctx: TaskContext, name: str, hosts: Sequence[Host], release: str) -> dict[str, ShelfFile]:
+    shelf = ctx.assets.release(release) if release else ctx.assets
     arches = sorted({ctx.facts(host).arch for host in hosts}) or ["amd64"]
-    return {arch: ctx.assets.file(name, arch) for arch in arches}
+    return {arch: shelf.file(name, arch) for arch in arches}
 
 
 def stamp_of(name: str) -> PurePosixPath:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from kubexm.assets.catalog import Install
 from kubexm.errors import AssetError
 from kubexm.runner.facts import PROGRAMS
-from kubexm.runtime import ShelfFile, StepContext
+from kubexm.runtime import AssetShelf, ShelfFile, StepContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.undo import restore, restore_below, snapshot, was_absent
 
@@ -27,6 +27,8 @@ class AssetPresent(Step):
     install: Install
     sums: tuple[tuple[str, str], ...] = ()
     """sha256 by architecture, as planned; where it is not known, that of the bundle at hand counts."""
+    release: str = ""
+    """The Kubernetes release whose file it is; empty: the cluster's own."""
     staged: PurePosixPath | None = None
     """The directory of this version of a program, which is kubexm's own: the files go below it, with their stamp."""
 
@@ -108,15 +110,19 @@ class AssetPresent(Step):
         return self.staged / STAMP if self.staged is not None else None
 
     def _file(self, ctx: StepContext) -> ShelfFile:
-        file = ctx.assets.file(self.name, ctx.facts.arch)
+        shelf = self._shelf(ctx)
+        file = shelf.file(self.name, ctx.facts.arch)
         if not file.sha256:
-            ctx.assets.bundle(ctx.facts.arch)  # says what to do
+            shelf.bundle(ctx.facts.arch)  # says what to do
             raise AssetError(f"the bundle does not tell the sha256 of {self.name}")
         return file
 
     def _sha256(self, ctx: StepContext) -> str:
         planned = dict(self.sums).get(ctx.facts.arch, "")
-        return planned or ctx.assets.file(self.name, ctx.facts.arch).sha256
+        return planned or self._shelf(ctx).file(self.name, ctx.facts.arch).sha256
+
+    def _shelf(self, ctx: StepContext) -> AssetShelf:
+        return ctx.assets.release(self.release) if self.release else ctx.assets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

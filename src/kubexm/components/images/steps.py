@@ -94,9 +94,10 @@ def archive_name(images: Iterable[WantedImage]) -> str:
     return f"images-{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:16]}.tar"
 
 
-async def _send(ctx: StepContext, images: tuple[WantedImage, ...]) -> PurePosixPath:
-    """The archive of these images is on the host."""
-    source, sha256 = await ctx.assets.archive([image.name for image in images], ctx.facts.arch)
+async def _send(ctx: StepContext, images: tuple[WantedImage, ...], release: str) -> PurePosixPath:
+    """The archive of these images of a release is on the host."""
+    shelf = ctx.assets.release(release) if release else ctx.assets
+    source, sha256 = await shelf.archive([image.name for image in images], ctx.facts.arch)
     place = await ctx.host.placed.incoming("images") / archive_name(images)
     await ctx.host.connector.upload(Upload(source=source, path=place, mode=0o600, sha256=sha256, durable=False))
     return place
@@ -105,6 +106,8 @@ async def _send(ctx: StepContext, images: tuple[WantedImage, ...]) -> PurePosixP
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfImages(Step):
     images: tuple[WantedImage, ...]
+    release: str = ""
+    """The Kubernetes release whose images they are; empty: the cluster's own."""
 
     def reads(self) -> Resources:
         """Images and archives of them."""
@@ -151,7 +154,7 @@ class ImagesSent(_OfImages):
         """Sends what is lacking, once."""
         lacking = (await _look(ctx)).lacking(self.images)
         if lacking:
-            await _send(ctx, lacking)
+            await _send(ctx, lacking, self.release)
 
     async def rollback(self, ctx: StepContext) -> None:
         """Removes archives that were not imported."""
@@ -187,7 +190,7 @@ class ImagesImported(_OfImages):
         remember(ctx, _BEFORE, found.references())
         lacking = found.lacking(self.images)
         if lacking:
-            archive = await _send(ctx, lacking)  # costs a look if it was sent already
+            archive = await _send(ctx, lacking, self.release)  # costs a look if it was sent already
             await ctx.host.command.run(
                 shell("ctr", "-n", "k8s.io", "images", "import", "--local", "--no-unpack", archive),
                 display=f"import {len(lacking)} images",
