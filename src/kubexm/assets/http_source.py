@@ -99,6 +99,14 @@ class HttpSource:
     async def _sum(self, asset: FileAsset) -> str:
         if self._pinned is not None:
             return self._pinned.find(asset.path)
+        if asset.sha256:
+            return asset.sha256
+        if not asset.sums_path:
+            raise AssetError(
+                f"the sha256 of {asset.name} {asset.version} is not known: upstream publishes none, "
+                "and the catalog lists none",
+                hint="Use the version that goes with Kubernetes, or pin the sum with a list of your own.",
+            )
         text = ""
 
         async def read(url: str) -> None:

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 from kubexm.later import later
 
 if TYPE_CHECKING:
-    from kubexm.runtime.assets import AssetShelf, NeedsAssets, ShelfFile, ShelfImage, features_of, registry_secret
+    from kubexm.runtime.assets import (
+        AssetShelf,
+        NeedsAssets,
+        ShelfFile,
+        ShelfImage,
+        ShelfObjects,
+        features_of,
+        registry_secret,
+    )
     from kubexm.runtime.builder import RuntimeBuilder, plan_host
     from kubexm.runtime.context import Context
     from kubexm.runtime.facades import ModuleContext, PipelineContext, StepContext, TaskContext
@@ -32,6 +40,7 @@ __all__ = [
     "SecretStore",
     "ShelfFile",
     "ShelfImage",
+    "ShelfObjects",
     "StepContext",
     "TaskContext",
     "Transcript",
@@ -52,6 +61,7 @@ _PARTS = {
         "NeedsAssets",
         "ShelfFile",
         "ShelfImage",
+        "ShelfObjects",
         "features_of",
         "registry_secret",
     ),

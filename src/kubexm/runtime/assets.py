@@ -27,6 +27,7 @@ __all__ = [
     "NeedsAssets",
     "ShelfFile",
     "ShelfImage",
+    "ShelfObjects",
     "features_of",
     "registry_secret",
     "versions_of",
@@ -54,6 +55,21 @@ class ShelfFile:
     sha256: str = ""
     """Empty: not known, for there is no bundle at hand."""
     size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelfObjects:
+    """Objects that upstream publishes for the API: a manifest or a chart. Plans refer to them by digest."""
+
+    name: str
+    kind: str
+    """manifest or chart."""
+    version: str
+    path: str
+    images: tuple[str, ...] = ()
+    """Names of the images they use."""
+    sha256: str = ""
+    """Empty: not known, for neither the catalog nor a bundle at hand tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +174,8 @@ class AssetShelf:
     def file(self, name: str, arch: str) -> ShelfFile:
         """What planning knows of a file."""
         known = self._release(arch).file(name)
+        if known.install is None:
+            raise AssetError(f"{name} is a {known.kind}, which is not put on hosts")
         bundle = self._held(arch)
         if bundle is None:
             return ShelfFile(name=name, version=known.version, path=known.path, install=known.install)
@@ -171,12 +189,24 @@ class AssetShelf:
             size=entry.size,
         )
 
+    def objects(self, name: str) -> ShelfObjects:
+        """What planning knows of a manifest or chart; it is the same for every architecture."""
+        arch = next(iter(sorted(self._bundles)), "amd64")
+        known, bundle = self._release(arch).objects(name), self._held(arch)
+        version, path, sha256 = known.version, known.path, known.sha256
+        if bundle is not None:
+            entry = bundle.manifest.file(name, self._kubernetes)
+            version, path, sha256 = entry.version, entry.path, entry.sha256
+        return ShelfObjects(name=name, kind=known.kind, version=version, path=path, images=known.images, sha256=sha256)
+
     def programs(self, arch: str) -> tuple[tuple[str, str], ...]:
         """Name and version of every program this cluster uses that is staged by version."""
         bundle = self._held(arch)
         held = {entry.name for entry in bundle.manifest.files if entry.serves(self._kubernetes)} if bundle else None
         files = self._release(arch).select(features=self.features).files
-        names = [file.name for file in files if file.install.program and (held is None or file.name in held)]
+        names = [
+            file.name for file in files if file.install and file.install.program and (held is None or file.name in held)
+        ]
         found = (self.file(name, arch) for name in names)
         return tuple((file.install.program, file.version) for file in found)
 
@@ -189,6 +219,13 @@ class AssetShelf:
             known = self._release(arch).image(name)
             return ShelfImage(name=name, reference=self.reference(known.reference), bundled=bundle is None)
         return self._image(bundle.manifest, entry)
+
+    def upstream(self, name: str, arch: str = "amd64") -> str:
+        """What upstream calls an image, in the version that is at hand."""
+        bundle = self._held(arch)
+        entries = bundle.manifest.images if bundle is not None else ()
+        entry = next((one for one in entries if one.name == name and one.serves(self._kubernetes)), None)
+        return entry.reference if entry is not None else self._release(arch).image(name).reference
 
     def images(self, roles: Iterable[str], arch: str) -> tuple[ShelfImage, ...]:
         """The images a node with these roles needs, the biggest first where sizes are known."""

@@ -74,6 +74,7 @@ def test_every_asset_is_complete(minor: str, arch: str) -> None:
         assert file.version
         assert file.licence
         assert file.roles
+        assert file.install is not None, "no manifest and no chart is listed yet"
         assert file.install.to.is_absolute()
         if file.rootfs:
             assert not file.url

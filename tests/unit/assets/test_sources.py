@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import io
 import struct
@@ -16,6 +17,7 @@ import pytest
 
 from kubexm.assets import Bundle, BundleWriter, catalog, pack, verify
 from kubexm.assets.cache import FileCache, default_cache
+from kubexm.assets.catalog import load as catalog_load
 from kubexm.assets.create import BundleRequest, PackageDirectory, create_bundle
 from kubexm.assets.http_source import HttpSource
 from kubexm.assets.os_packages import add_package_directory, read_package
@@ -151,6 +153,39 @@ async def test_pinned_sums_are_the_only_ones_that_count(
                 await source.file("runc", KUBERNETES, "amd64")
     with pytest.raises(AssetError, match="has no sum for"):
         await source.file("etcd", KUBERNETES, "amd64")
+
+
+async def test_a_manifest_must_fit_the_sum_in_the_catalog(
+    mirror: HttpSource, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = b"kind: ConfigMap\n"
+    entry = {
+        "name": "web",
+        "component": "web",
+        "version": "helm",
+        "url": "https://example.com/web/{version}.yaml",
+        "licence": "Apache-2.0",
+        "roles": ["controlPlane"],
+    }
+    version = catalog.release(KUBERNETES, "amd64").versions["helm"]
+    components = copy.deepcopy(catalog_load._components())
+    monkeypatch.setattr(catalog_load, "_components", lambda: components)
+    web.put(f"/example.com/web/{version}.yaml", text)
+    try:
+        components["manifest"] = [{**entry, "sha256": {version: hashlib.sha256(text).hexdigest()}}]
+        catalog_load._release.cache_clear()
+        assert (await mirror.file("web", KUBERNETES, "amd64")).local.read_bytes() == text
+        components["manifest"] = [{**entry, "sha256": {version: "0" * 64}}]
+        catalog_load._release.cache_clear()
+        with pytest.raises(AssetError, match="0000"):
+            await mirror.file("web", KUBERNETES, "amd64")
+        components["manifest"] = [entry]
+        catalog_load._release.cache_clear()
+        with pytest.raises(AssetError, match=r"sha256 of web .* is not known") as caught:
+            await mirror.file("web", KUBERNETES, "amd64")
+        assert "pin the sum" in caught.value.hint
+    finally:
+        catalog_load._release.cache_clear()
 
 
 async def test_sources_are_asked_in_the_users_order(

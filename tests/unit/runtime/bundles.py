@@ -48,7 +48,7 @@ def whole_bundle(
             if file.name in set(without):
                 continue
             data = content_of(file.name, arch) + salt
-            if file.install.unpack:
+            if file.install is not None and file.install.unpack:
                 above = "top/" * file.install.strip
                 data = tar_of({f"{above}{member}": data for member in file.install.members or ("one", "two")})
             source = work / file.name

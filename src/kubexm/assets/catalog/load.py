@@ -61,7 +61,12 @@ def _release(kubernetes: str, arch: str, versions: tuple[tuple[str, str], ...]) 
         kubernetes=kubernetes,
         arch=arch,
         versions=chosen,
-        files=tuple(_file(item, chosen, arch) for item in components["file"] if item["version"] in chosen),
+        files=tuple(
+            _file(item, chosen, arch, kind)
+            for kind in ("file", "manifest", "chart")
+            for item in components.get(kind, ())
+            if item["version"] in chosen
+        ),
         images=tuple(_image(item, chosen, arch) for item in components["image"] if item["version"] in chosen),
     )
 
@@ -100,7 +105,7 @@ def _fill(template: str, version: str, arch: str, **more: str) -> str:
     return template.format(version=version, number=version.removeprefix("v"), arch=arch, **more)
 
 
-def _file(item: dict[str, Any], versions: dict[str, str], arch: str) -> FileAsset:
+def _file(item: dict[str, Any], versions: dict[str, str], arch: str, kind: str) -> FileAsset:
     version = versions[item["version"]]
     url = _fill(item.get("url", ""), version, arch)
     sums = _fill(item.get("sums", ""), version, arch, url=url)
@@ -116,7 +121,10 @@ def _file(item: dict[str, Any], versions: dict[str, str], arch: str) -> FileAsse
         licence=item["licence"],
         roles=check_roles(item["roles"]),
         features=_features(item),
-        install=_install(item["name"], item["install"]),
+        install=_install(item["name"], item["install"]) if kind == "file" else None,
+        kind=kind,
+        sha256=str(item.get("sha256", {}).get(version, "")),
+        images=tuple(item.get("images", ())),
     )
 
 

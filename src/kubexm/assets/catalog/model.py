@@ -47,7 +47,14 @@ class FileAsset:
     licence: str
     roles: tuple[str, ...]
     features: tuple[str, ...]
-    install: Install
+    install: Install | None
+    """None for what no host keeps: objects for the API."""
+    kind: str = "file"
+    """file; manifest: objects as YAML; chart: a Helm chart."""
+    sha256: str = ""
+    """As the catalog knows it, for what upstream publishes no sums of."""
+    images: tuple[str, ...] = ()
+    """The catalog's images that the objects of a manifest use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +92,10 @@ class Release:
     def file(self, name: str) -> FileAsset:
         """The file with this name."""
         return _named(self.files, name, "file", self.kubernetes)
+
+    def objects(self, name: str) -> FileAsset:
+        """The manifest or chart with this name."""
+        return _named(tuple(file for file in self.files if file.kind != "file"), name, "manifest", self.kubernetes)
 
     def image(self, name: str) -> ImageAsset:
         """The image with this name."""
