@@ -38,6 +38,8 @@ _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
     422: ApiInvalid,
     429: ApiTooManyRequests,
 }
+_NO_SCHEMA: Final = re.compile(r"field not declared in schema|failed to create typed patch object")
+"""Said with a status of 500, of an object that does not fit its schema."""
 _LATER: Final = re.compile(
     r'namespaces "[^"]*" not found|because it is being terminated|object is being deleted'
     r"|failed calling webhook|no endpoints available for service|could not find the requested resource"
@@ -54,6 +56,7 @@ def failure_of(host: str, request: Request, response: Response) -> ApiError:
         str(cause.get("message") or cause.get("reason") or "") for cause in details.get("causes") or () if cause
     )
     kind = _BY_CODE.get(response.status) or (ApiUnavailable if response.status >= 500 else ApiError)
+    kind = ApiInvalid if kind is ApiUnavailable and _NO_SCHEMA.search(message) else kind
     text = f"{request.what}: {message or _plain(response.body) or f'HTTP status {response.status}'}"[:_MOST]
     if kind is ApiTooManyRequests and _is_budget(request, details, message):
         return EvictionBlocked(text, host=host, status=response.status, reason=reason, causes=causes or (message,))

@@ -10,8 +10,10 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
+from kubexm.components.api.credentials import NO_CREDENTIALS
 from kubexm.components.api.documents import Ref
 from kubexm.components.api.failures import failure_of
 from kubexm.components.api.kubectl import CACHE, is_transient, list_of
@@ -61,7 +63,7 @@ class KubectlServer:
 
     async def send(self, request: Request) -> Response:
         """The answer, as far as kubectl tells it: of a failure its status, reason and message."""
-        result = await self._connector.execute(self._command(request, _words(request)))
+        result = await self._execute(self._command(request, _words(request)))
         response = self._response(request, result)
         if request.changes and not response.ok:
             raise failure_of(self.host, request, response)
@@ -75,7 +77,7 @@ class KubectlServer:
         words = ("get", "--ignore-not-found", "--show-managed-fields", "-o", "json", "-f", "-")
         whole = Request(method="GET", path="", what="get objects", timeout=requests[0].timeout)
         stdin = list_of(ref.stub() for ref in refs)
-        response = self._response(whole, await self._connector.execute(self._command(whole, words, stdin)))
+        response = self._response(whole, await self._execute(self._command(whole, words, stdin)))
         if not response.ok:
             return [response for _ in requests]
         data = json.loads(response.body) if response.body.strip() else {}
@@ -90,7 +92,7 @@ class KubectlServer:
         request = Request(method="PATCH", path="", query=tuple(query), content_type=APPLY, what=what, timeout=60.0)
         words = (*_apply_words(dict(query)), "--show-managed-fields", "-o", "json")
         command = self._command(request, words, list_of(documents), told=what)
-        response = self._response(request, await self._connector.execute(command))
+        response = self._response(request, await self._execute(command))
         if not response.ok:
             raise failure_of(self.host, request, response)
         data = response.json
@@ -138,6 +140,22 @@ class KubectlServer:
         if rest:
             yield rest
 
+    async def _execute(self, command: Command) -> CommandResult:
+        """What it prints, whole: a result keeps only so much of that."""
+        pieces: list[bytes] = []
+
+        def take(stream: Stream, data: bytes) -> None:
+            if stream == "stdout":
+                pieces.append(data)
+
+        if command.changes:
+            result = await self._connector.execute(replace(command, sink=take))
+        else:
+            result = await self._connector.execute(command)
+            if result.truncated:
+                result = await self._connector.execute(replace(command, sink=take))
+        return replace(result, stdout=b"".join(pieces), truncated=False) if result.truncated else result
+
     def _command(
         self, request: Request, words: Sequence[str], stdin: bytes | None = None, *, told: str = ""
     ) -> Command:
@@ -157,25 +175,28 @@ class KubectlServer:
         return f"GOGC=400 {shell('kubectl', '--kubeconfig', self._kubeconfig, '--cache-dir', CACHE, *words)}"
 
     def _response(self, request: Request, result: CommandResult) -> Response:
-        if result.ok and not result.truncated:
+        if result.ok:
             return Response(status=200, body=result.stdout)
         text = result.error_text.strip()
         said = _SAID.search(text)
         reason = (said.group(1) or "") if said else ""
-        if result.ok:
-            text = "its answer is too long to come through kubectl"
-        elif reason in _STATUS and said is not None:
+        if reason in _STATUS and said is not None:
             status = {"kind": "Status", "reason": reason, "message": said.group(2).strip()}
             return Response(status=_STATUS[reason], body=json.dumps(status).encode())
-        elif "no matches for kind" in text or "could not find the requested resource" in text:
+        if "Apply failed with" in text:
+            status = {"kind": "Status", "reason": "Conflict", "message": text.partition("\n")[0]}
+            return Response(status=409, body=json.dumps(status).encode())
+        if "no matches for kind" in text or "could not find the requested resource" in text:
             status = {"kind": "Status", "reason": "KindUnknown", "message": text}
             return Response(status=404, body=json.dumps(status).encode())
-        elif not is_transient(result) and result.exit_code != 127 and self._kubeconfig not in text:
+        if not is_transient(result) and result.exit_code != 127 and self._kubeconfig not in text:
             status = {"kind": "Status", "message": text}
             return Response(status=400, body=json.dumps(status).encode())
+        missing = result.exit_code == 127 or self._kubeconfig in text
         raise ApiUnavailable(
             f"{request.what}: {text[-300:]}",
             host=self.host,
+            reason=NO_CREDENTIALS if missing else "",
             hint="is the API server up? `crictl ps -a` and `journalctl -u kubelet` on this host tell more",
         )
 

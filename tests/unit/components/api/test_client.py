@@ -189,6 +189,15 @@ async def test_what_cannot_be_repeated_is_raised_at_once(code: int, kind: type[E
     await api.connector.close()
 
 
+async def test_an_object_that_does_not_fit_its_schema_is_invalid_though_the_server_says_500() -> None:
+    api = KubeApi()
+    said = "failed to create typed patch object (ns/bad; /v1, Kind=ConfigMap): .datta: field not declared in schema"
+    api.http.down.append((500, said))
+    with pytest.raises(ApiInvalid, match=r"\.datta"):
+        await KubeClient([api.connector], patience=10.0).apply([config()])
+    await api.connector.close()
+
+
 async def test_a_busy_or_starting_server_is_asked_again_for_a_while() -> None:
     api = KubeApi()
     client = KubeClient([api.connector])

@@ -110,6 +110,7 @@ async def test_a_deletion_sends_its_options() -> None:
         ("Error from server (Forbidden): nodes is forbidden", ApiForbidden),
         ("Error from server (Conflict): the object has been modified", ApiConflict),
         ("Error from server (Invalid): it is invalid", ApiInvalid),
+        ('error: Apply failed with 1 conflict: conflict with "x" using v1: .data.z\nPlease review', ApiConflict),
         ("error: the server has asked for the client to provide credentials", ApiUnavailable),
         ("The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?", ApiError),
         ("dial tcp 127.0.0.1:6443: connect: connection refused", ApiUnavailable),
