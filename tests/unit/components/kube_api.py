@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from kubexm.connector import ByteStream, Command, CommandResult
 from kubexm.runtime import StepContext, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
-from tests.http_stub import serve_http1
+from tests.http_stub import call_of, serve_http1
 from tests.unit.components.kube_http import HttpFace
 
 _runs = count()
@@ -91,7 +91,18 @@ class KubeApi:
     def _deleted(self, ref: Ref) -> bool:
         return self.objects.pop(_identity(ref.stub()), None) is not None
 
-    def _answer(self, command: Command) -> CommandResult | str:
+    async def _raw(self, words: list[str], command: Command) -> CommandResult | str:
+        """A request as it is, which kubectl passes on."""
+        method = {"get": "GET", "create": "POST", "delete": "DELETE"}[words[0]]
+        call = call_of(method, words[words.index("--raw") + 1], {}, command.stdin or b"", "kubectl")
+        answer = await self.http.handle(call)
+        assert isinstance(answer.body, bytes)
+        if answer.status < 400:
+            return answer.body.decode()
+        status = json.loads(answer.body)
+        return _failed(command, f"Error from server ({status['reason']}): {status['message']}")
+
+    def _answer(self, command: Command) -> CommandResult | str | Awaitable[CommandResult | str]:
         words = shlex.split(command.script.split("kubectl ", 1)[1])
         while words and words[0].startswith("--"):
             words = words[2:]
@@ -101,6 +112,8 @@ class KubeApi:
         given = self.other(words, command)
         if given is not None:
             return given if isinstance(given, str) else _failed(command, given[1], given[0])
+        if "--raw" in words:
+            return self._raw(words, command)
         items = json.loads(command.stdin)["items"] if command.stdin else []
         wrong = [item["kind"] for item in items if item["kind"] in self.unknown]
         found = [item for item in items if item["kind"] not in self.unknown]

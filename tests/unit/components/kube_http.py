@@ -24,6 +24,12 @@ _KINDS = {
     "storage.k8s.io": ("StorageClass",),
     "apiextensions.k8s.io": ("CustomResourceDefinition",),
 }
+_VERBS = {
+    ("GET", ""): "get",
+    ("PATCH", "application/apply-patch+yaml"): "apply",
+    ("PATCH", "application/merge-patch+json"): "patch",
+    ("DELETE", "application/json"): "delete",
+}
 Document = dict[str, Any]
 
 
@@ -46,6 +52,8 @@ class HttpFace:
         """Resources that not every cluster has, by group and plural."""
         self.unknown: set[str] = set()
         """Kinds it does not know."""
+        self.hook: Callable[[Call], Answer | None] = lambda call: None
+        """Asked first: what it gives is the answer."""
         self.blocked: dict[str, str] = {}
         """Pods that cannot be evicted, and what the API says of them."""
 
@@ -54,6 +62,10 @@ class HttpFace:
         """What was asked, in order."""
         return [f"{call.method} {call.path}" for call in self.calls]
 
+    def verbs(self) -> list[str]:
+        """What was asked, in order, in the words of kubectl."""
+        return [_VERBS.get((call.method, call.headers.get("content-type", "")), call.method) for call in self.calls]
+
     def changed(self) -> None:
         """Tells watches that something changed."""
         self._changed.set()
@@ -61,13 +73,16 @@ class HttpFace:
     async def handle(self, call: Call) -> Answer:
         self.calls.append(call)
         if self.down:
-            return _status(*self.down.pop(0))
+            return status(*self.down.pop(0))
+        given = self.hook(call)
+        if given is not None:
+            return given
         if call.path in self.paths:
             return self.paths[call.path]
         found = _PATH.fullmatch(call.path)
         resource = None if found is None else self._resource(found)
         if found is None or resource is None:
-            return _status(404, "the server could not find the requested resource", "NotFound")
+            return status(404, "the server could not find the requested resource", "NotFound")
         if call.query.get("watch"):
             return Answer(body=self._watch(call, resource, found["namespace"] or ""))
         place = (found["namespace"] or "", found["name"] or "")
@@ -82,7 +97,7 @@ class HttpFace:
                 return self._deleted(resource, *place)
             case "POST", "eviction":
                 return self._evicted(call, resource, *place)
-        return _status(400, f"the test API does not know {call.method} {call.path}")
+        return status(400, f"the test API does not know {call.method} {call.path}")
 
     def _resource(self, found: re.Match[str]) -> Resource | None:
         group, plural = found["group"] or "", found["plural"]
@@ -130,7 +145,7 @@ class HttpFace:
     def _applied(self, call: Call) -> Answer:
         document = json.loads(call.body)
         if document["kind"] in self.unknown:
-            return _status(404, "the server could not find the requested resource", "NotFound")
+            return status(404, "the server could not find the requested resource", "NotFound")
         if call.query.get("dryRun"):
             return _json(document)
         applied = self._apply(document)
@@ -156,7 +171,7 @@ class HttpFace:
         if name in self.blocked:
             causes = [{"reason": "DisruptionBudget", "message": self.blocked[name]}]
             message = "Cannot evict pod as it would violate the pod's disruption budget."
-            return _status(429, message, "TooManyRequests", causes)
+            return status(429, message, "TooManyRequests", causes)
         if call.query.get("dryRun"):
             return _json({"kind": "Status", "status": "Success"})
         return self._deleted(resource, namespace, name)
@@ -223,10 +238,10 @@ def _json(document: Document) -> Answer:
 
 
 def _missing(resource: Resource, name: str) -> Answer:
-    return _status(404, f'{resource.plural} "{name}" not found', "NotFound")
+    return status(404, f'{resource.plural} "{name}" not found', "NotFound")
 
 
-def _status(code: int, message: str, reason: str = "", causes: list[dict[str, str]] | None = None) -> Answer:
+def status(code: int, message: str, reason: str = "", causes: list[dict[str, str]] | None = None) -> Answer:
     details = {"details": {"causes": causes}} if causes else {}
     body = {"kind": "Status", "status": "Failure", "code": code, "message": message, "reason": reason, **details}
     return Answer(status=code, body=json.dumps(body).encode(), headers={"Content-Type": "application/json"})

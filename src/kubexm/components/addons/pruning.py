@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kubexm.components.addons import charts, manifests
-from kubexm.components.api import Inventory, Kubectl, apply_manifests, find_inventories
+from kubexm.components.api import Inventory, apply_manifests, find_inventories, kube_client
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 
@@ -40,7 +40,7 @@ class NoOtherAddons(Step):
 
     async def _others(self, ctx: StepContext, *, patience: float = 5.0) -> list[Inventory] | None:
         groups = (manifests.GROUP, charts.GROUP)
-        found = await find_inventories(Kubectl(ctx.host), groups, patience=patience)
+        found = await find_inventories(kube_client(ctx), groups, patience=patience)
         return None if found is None else [one for one in found if one.name not in self.keep]
 
     def reads(self) -> Resources:

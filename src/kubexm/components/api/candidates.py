@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
+from kubexm.components.api.credentials import NO_CREDENTIALS
 from kubexm.components.api.failures import is_passing
 from kubexm.components.api.servers import ControlPlane
 from kubexm.connector import Connector
@@ -55,7 +56,8 @@ class Candidates:
                 else:
                     self._prefer(server)
                     return result
-            if time.monotonic() + wait > until:
+            hopeless = all(isinstance(error, ApiError) and error.reason == NO_CREDENTIALS for error in failures)
+            if hopeless or time.monotonic() + wait > until:
                 raise _worst(failures)
             await asyncio.sleep(wait)
             wait = min(max(wait * 2, FIRST_WAIT), _LONGEST_WAIT)

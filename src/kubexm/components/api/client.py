@@ -24,8 +24,9 @@ from kubexm.components.api.selection import Event, Selection, event_of, place_of
 from kubexm.components.api.servers import ApplyOptions, ControlPlane
 from kubexm.connector import Connector
 from kubexm.errors import ApiExpired, ApiNotFound, ApiUnavailable
+from kubexm.runtime import StepContext
 
-__all__ = ["Event", "KubeClient", "Selection"]
+__all__ = ["Event", "KubeClient", "Selection", "kube_client"]
 
 T = TypeVar("T")
 _PAGE: Final = 500
@@ -33,6 +34,11 @@ _PARTIAL: Final = "application/json;as={form};g=meta.k8s.io;v=v1,application/jso
 _PATCHES: Final = {"merge": MERGE_PATCH, "strategic": STRATEGIC_PATCH, "json": JSON_PATCH}
 Document = dict[str, Any]
 Documents = list[Document]
+
+
+def kube_client(ctx: StepContext, *, patience: float = 5.0) -> KubeClient:
+    """The client of a step: through the host it acts from, which is a control plane."""
+    return KubeClient([ctx.host.connector], patience=patience)
 
 
 class KubeClient:
@@ -106,9 +112,7 @@ class KubeClient:
                 if not marker:
                     raise
                 found = await self._page(selection, 0, "", metadata_only=metadata_only, patience=patience)
-            for item in found.get("items") or ():
-                # Items of a list do not name their kind, or that of the form in which they are told.
-                item |= {"apiVersion": selection.kind.api_version, "kind": selection.kind.kind}
+            for item in found["items"]:
                 if item["metadata"]["uid"] not in told:
                     told.add(item["metadata"]["uid"])
                     yield item
@@ -120,6 +124,15 @@ class KubeClient:
         """What a path such as /readyz answers; ApiError with the whole text if that is no success."""
         request = Request(method="GET", path=path, accept="*/*", what=f"get {path}", timeout=within)
         return (await self._send(request, patience)).body.decode(errors="replace")
+
+    async def probe(self, path: str, *, within: float = 5.0) -> tuple[bool, str]:
+        """Whether a path such as /readyz answers with a success, asked once, and all that it says."""
+        request = Request(method="GET", path=path, accept="*/*", what=f"get {path}", timeout=within)
+        try:
+            response = await self._candidates.call(lambda server: server.send(request), 0.0)
+        except ApiUnavailable as error:
+            return False, error.message
+        return response.ok, response.body.decode(errors="replace")
 
     async def logs(
         self,
@@ -167,7 +180,7 @@ class KubeClient:
         until = time.monotonic() + within
         while (left := until - time.monotonic()) > 0:
             found = await self._page(selection, 0, "", metadata_only=False, patience=patience)
-            objects = {place_of(item): item for item in found.get("items") or ()}
+            objects = {place_of(item): item for item in found["items"]}
             yield objects
             version = found["metadata"]["resourceVersion"]
             try:
@@ -337,7 +350,10 @@ class KubeClient:
             )
             return await server.checked(request)
 
-        return _document(await self._candidates.call(ask, patience))
+        found = _document(await self._candidates.call(ask, patience))
+        # Items of a list do not name their kind, or name that of the form in which they are told.
+        kind = {"apiVersion": selection.kind.api_version, "kind": selection.kind.kind}
+        return found | {"items": [{**item, **kind} for item in found.get("items") or ()]}
 
     @asynccontextmanager
     async def _watching(

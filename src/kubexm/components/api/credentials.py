@@ -16,9 +16,11 @@ from kubexm.connector import Command, Connector, shell
 from kubexm.errors import ApiError, ApiUnavailable
 from kubexm.redact import Secret
 
-__all__ = ["Credentials", "credentials_of", "read_credentials"]
+__all__ = ["NO_CREDENTIALS", "Credentials", "credentials_of", "read_credentials"]
 
 _MISSING: Final = 44
+NO_CREDENTIALS: Final = "NoCredentials"
+"""The reason of an error: the host has no kubeconfig yet, and waiting for one is of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,12 @@ async def read_credentials(connector: Connector, path: str = ADMIN_CONF) -> Cred
     script = f"[ -r {shell(path)} ] || exit {_MISSING}; {shell('cat', '--', path)}"
     result = await connector.execute(Command(script=script, display=f"read {path}"))
     if result.exit_code == _MISSING:
-        raise ApiUnavailable(f"{path} is not there yet", host=connector.host, hint="run `create`: it places this file")
+        raise ApiUnavailable(
+            f"{path} is not there yet",
+            host=connector.host,
+            reason=NO_CREDENTIALS,
+            hint="run `create`: it places this file",
+        )
     return credentials_of(result.check().text, connector.host, path)
 
 

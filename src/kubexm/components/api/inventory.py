@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kubexm.components.api.client import KubeClient
 from kubexm.components.api.documents import ManifestObject, Ref
-from kubexm.components.api.kubectl import Kubectl
-from kubexm.components.api.objects import INVENTORY, ApiAway, Seen, see_labelled
+from kubexm.components.api.objects import INVENTORY, Seen, see_labelled
+from kubexm.components.api.resources import Kind
+from kubexm.errors import ApiUnavailable
 
 __all__ = ["INVENTORY_LABEL", "NAMESPACE", "Entry", "Inventory", "find_inventories", "inventory_ref"]
 
@@ -126,12 +128,15 @@ class Inventory:
             return cls(name, "")
 
 
-async def find_inventories(kubectl: Kubectl, groups: Sequence[str], *, patience: float = 5.0) -> list[Inventory] | None:
+async def find_inventories(
+    client: KubeClient, groups: Sequence[str], *, patience: float = 5.0
+) -> list[Inventory] | None:
     """Every inventory of these groups; None if the API does not answer."""
     label = f"{INVENTORY_LABEL} in ({','.join(groups)})"
     try:
-        return [Inventory.of(one) for one in await see_labelled(kubectl, "secrets", label, patience=patience)]
-    except ApiAway:
+        found = await see_labelled(client, Kind("", "v1", "Secret"), label, patience=patience)
+        return [Inventory.of(one) for one in found]
+    except ApiUnavailable:
         return None
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kubexm.cache import Key, Scope
+from kubexm.components.api.client import KubeClient, kube_client
 from kubexm.components.api.difference import changes_of, removal_of
 from kubexm.components.api.documents import ManifestObject, Ref, objects_of
 from kubexm.components.api.inventory import Entry, Inventory, inventory_ref
-from kubexm.components.api.kubectl import Kubectl, list_of
-from kubexm.components.api.objects import SEEN, ApiAway, Seen, read_documents, see, seen_applied, seen_as
-from kubexm.errors import StepError
+from kubexm.components.api.objects import Seen, see, seen_as, seen_in
+from kubexm.errors import ApiUnavailable, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 
@@ -28,6 +28,8 @@ _SHOWN = 3
 _ABSENT = Key[bool]("inventory-absent", scope=Scope.STEP)
 """Whether precheck saw no inventory, from then until something is applied."""
 _OWN = "component"
+_FIRST = ("Namespace", "CustomResourceDefinition")
+_LAST = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "StatefulSet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +79,16 @@ class ManifestsApplied(Step):
 
 async def check_manifests(ctx: StepContext, name: str, manifests: str, namespace: str) -> Check:
     """Whether the cluster has exactly these objects; what would change, if not."""
-    objects, kubectl = objects_of(manifests, name, namespace), Kubectl(ctx.host)
+    objects, client = objects_of(manifests, name, namespace), kube_client(ctx)
     own = inventory_ref(name)
     try:
-        seen = await see(kubectl, [own, *(item.ref for item in objects)])
-    except ApiAway:
+        seen = await see(client, [own, *(item.ref for item in objects)])
+    except ApiUnavailable:
         return Check(False, reason="the API does not answer yet", diff=await _differences(None, objects))
     noted = seen_as(own, seen)
     ctx.cache.set(_ABSENT, noted is None)
     if noted is None:
-        diff = await _differences(kubectl if seen else None, objects)
+        diff = await _differences(client if seen else None, objects)
         return Check(False, reason="they are not applied yet", diff=diff) if objects else Check(True)
     inventory = Inventory.of(noted)
     stale = inventory.stale(objects)
@@ -96,7 +98,7 @@ async def check_manifests(ctx: StepContext, name: str, manifests: str, namespace
     named = [*(str(item.ref) for item in wrong), *(f"{entry.ref}, which is to go" for entry in stale)]
     rest = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
     removed = [removal_of(entry.ref) for entry in stale]
-    diff = await _differences(kubectl, wrong)
+    diff = await _differences(client, wrong)
     return Check(False, reason=", ".join(named[:_SHOWN]) + rest, diff="\n".join(filter(None, (diff, *removed))))
 
 
@@ -104,31 +106,29 @@ async def apply_manifests(
     ctx: StepContext, name: str, manifests: str, *, namespace: str, group: str, patience: float
 ) -> None:
     """Makes the cluster have exactly these objects under this name."""
-    kubectl, objects = Kubectl(ctx.host), objects_of(manifests, name, namespace)
+    client, objects = kube_client(ctx, patience=patience), objects_of(manifests, name, namespace)
     # Of a new cluster precheck has just seen that there is none: the network is not to wait for the same answer.
-    known = None if ctx.has(_ABSENT) and ctx.value(_ABSENT) else await _inventory(ctx, name, patience)
+    known = None if ctx.has(_ABSENT) and ctx.value(_ABSENT) else await _inventory(client, name)
     ctx.cache.set(_ABSENT, False)
     inventory = known or Inventory(name, group)
     planned = replace(inventory.planned(objects, manifests, ctx.run), group=group)
     stale = [entry.ref for entry in planned.stale(objects)]
     if not objects:
-        await _remove(ctx, name, stale, patience)
-        await _delete(kubectl, [inventory_ref(name)], patience, f"forget the manifests {name}")
+        await _remove(client, name, stale)
+        await client.delete(inventory_ref(name))
         return
-    documents = [planned.document(), *_namespaces(namespace, objects), *(item.document for item in objects)]
-    applied = await kubectl.apply(
-        documents, patience=patience, display=f"apply the manifests {name}", validate=group != _OWN, output=SEEN
-    )
-    await _remove(ctx, name, stale, patience)
+    waves = _waves([*_namespaces(namespace, objects), *(item.document for item in objects)])
+    applied = await client.apply([planned.document()], *waves, strict=group != _OWN)
+    await _remove(client, name, stale)
     # What went may have taken others along: a namespace, for one.
-    seen = await _seen_whole(ctx, objects, None if stale else seen_applied(applied), patience)
+    seen = await _seen_whole(ctx, client, objects, None if stale else seen_in(applied), patience)
     settled = planned.settled(objects, seen)
-    await kubectl.apply([settled.document()], patience=patience, display=f"note what was applied for {name}")
+    await client.apply([settled.document()])
 
 
 async def undo_manifests(ctx: StepContext, name: str, *, namespace: str, group: str, patience: float) -> None:
     """Puts back what was applied before this run; removes everything if nothing was."""
-    inventory = await _inventory(ctx, name, patience)
+    inventory = await _inventory(kube_client(ctx, patience=patience), name)
     if inventory is not None and inventory.run == ctx.run:
         before = inventory.before or ""
         await apply_manifests(ctx, name, before, namespace=namespace, group=group, patience=patience)
@@ -138,34 +138,16 @@ async def note_group(ctx: StepContext, name: str, group: str, namespace: str, re
     """Notes that something which is no manifest, such as a helm release, was brought in under a name."""
     entry = Entry(Ref("helm.sh", "Release", namespace, release, "v1"))
     document = Inventory(name, group, (entry,), ctx.run).document()
-    await Kubectl(ctx.host).apply([document], patience=patience, display=f"note the release {release}")
+    await kube_client(ctx, patience=patience).apply([document])
 
 
-async def _inventory(ctx: StepContext, name: str, patience: float) -> Inventory | None:
-    try:
-        found = await read_documents(Kubectl(ctx.host), [inventory_ref(name)], patience=patience)
-    except ApiAway as error:
-        raise _away(ctx, error) from error
-    return Inventory.of_document(found[0]) if found else None
-
-
-async def _see(ctx: StepContext, refs: Sequence[Ref], patience: float) -> list[Seen]:
-    try:
-        return await see(Kubectl(ctx.host), refs, patience=patience)
-    except ApiAway as error:
-        raise _away(ctx, error) from error
-
-
-def _away(ctx: StepContext, error: ApiAway) -> StepError:
-    return StepError(
-        f"the API does not answer: {str(error)[-300:]}",
-        host=ctx.host.name,
-        hint="is the API server up? `crictl ps -a`, `journalctl -u kubelet` and `systemctl status` there tell more",
-    )
+async def _inventory(client: KubeClient, name: str) -> Inventory | None:
+    found = await client.find(inventory_ref(name))
+    return None if found is None else Inventory.of_document(found)
 
 
 async def _seen_whole(
-    ctx: StepContext, objects: Sequence[ManifestObject], seen: list[Seen] | None, patience: float
+    ctx: StepContext, client: KubeClient, objects: Sequence[ManifestObject], seen: list[Seen] | None, patience: float
 ) -> dict[Ref, Seen]:
     """How each object is now; those that were on their way out when they were applied are applied again.
 
@@ -174,7 +156,7 @@ async def _seen_whole(
     until = time.monotonic() + patience
     while True:
         if seen is None:
-            seen = await _see(ctx, [item.ref for item in objects], patience)
+            seen = await see(client, [item.ref for item in objects], patience=patience)
         found = {item.ref: one for item in objects if (one := seen_as(item.ref, seen)) is not None}
         going = [item for item in objects if item.ref not in found or found[item.ref].going]
         if not going:
@@ -186,29 +168,25 @@ async def _seen_whole(
                 hint="something holds it: look at its metadata.finalizers with kubectl",
             )
         await asyncio.sleep(1.0)
-        documents, seen = [item.document for item in going], None
-        await Kubectl(ctx.host).apply(documents, patience=patience, display="apply what was being deleted")
+        seen = None
+        await client.apply(*_waves([item.document for item in going]))
 
 
-async def _remove(ctx: StepContext, name: str, refs: Sequence[Ref], patience: float) -> None:
+async def _remove(client: KubeClient, name: str, refs: Sequence[Ref]) -> None:
     """Removes objects that are still ours: one that other manifests took over stays."""
     if not refs:
         return
-    seen = await _see(ctx, refs, patience)
+    ours = [one.ref for one in await see(client, refs) if one.owner == name]
     # What depends on others goes first: a namespace or a definition takes everything in it along.
-    late = ("Namespace", "CustomResourceDefinition")
-    ours = sorted((one.ref for one in seen if one.owner == name), key=lambda ref: ref.kind in late)
-    if ours:
-        await _delete(Kubectl(ctx.host), ours, patience, f"remove what left the manifests {name}")
+    for late in (False, True):
+        await asyncio.gather(*(client.delete(ref) for ref in ours if (ref.kind in _FIRST) is late))
 
 
-async def _delete(kubectl: Kubectl, refs: Iterable[Ref], patience: float, display: str) -> None:
-    await kubectl.change(
-        *("delete", "--ignore-not-found", "--wait=false", "-f", "-"),
-        stdin=list_of(ref.stub() for ref in refs),
-        patience=patience,
-        display=display,
-    )
+def _waves(documents: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Objects in the order in which they need each other: namespaces and definitions, the rest, what runs."""
+    ranks = [0 if one["kind"] in _FIRST else 2 if one["kind"] in _LAST else 1 for one in documents]
+    waves = [[one for one, rank in zip(documents, ranks, strict=True) if rank == wanted] for wanted in range(3)]
+    return [wave for wave in waves if wave]
 
 
 def _stands(entry: Entry | None, item: ManifestObject, seen: Sequence[Seen]) -> bool:
@@ -228,10 +206,10 @@ def _namespaces(namespace: str, objects: Sequence[ManifestObject]) -> list[dict[
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}]
 
 
-async def _differences(kubectl: Kubectl | None, objects: Sequence[ManifestObject]) -> str:
+async def _differences(client: KubeClient | None, objects: Sequence[ManifestObject]) -> str:
     """What applying these would change, object by object."""
     refs = [item.ref for item in objects]
-    documents = [] if kubectl is None or not refs else await read_documents(kubectl, refs)
+    documents = [] if client is None or not refs else await client.get_many(refs)
     live = [(Ref.of(document), document) for document in documents]
     parts = []
     for item in objects:

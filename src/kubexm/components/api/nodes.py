@@ -1,35 +1,23 @@
-"""Nodes as the API has them, and as they should be: asked for all at once, in few bytes. Must not know who asks."""
+"""Nodes as the API has them, and as they should be: asked for all at once. Must not know who asks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from kubexm.components.api.kubectl import Kubectl, is_transient
+from kubexm.components.api.client import KubeClient
+from kubexm.components.api.resources import Kind
+from kubexm.components.api.selection import Selection
+from kubexm.errors import ApiUnavailable
 
-__all__ = ["NODE_NOTE", "FoundNode", "NodeSetting", "find_nodes"]
+__all__ = ["NODE", "NODE_NOTE", "FoundNode", "NodeSetting", "find_nodes", "node_of", "taint_text"]
 
 NODE_NOTE: Final = "kubexm.io/node-settings"
 """Annotation that says which labels and taints of a node are kubexm's, so that those that left the file go."""
 
-_READY: Final = '{.status.conditions[?(@.type=="Ready")]'
-_ROWS: Final = (
-    "jsonpath={range .items[*]}"
-    + '{"\\t"}'.join(
-        (
-            "{.metadata.name}",
-            "{.metadata.uid}",
-            f"{_READY}.status}}",
-            "{.metadata.labels}",
-            "{.spec.taints}",
-            "{.metadata.annotations." + NODE_NOTE.replace(".", r"\.") + "}",
-            f"{_READY}.message}}",
-        )
-    )
-    + '{"\\n"}{end}'
-)
+NODE: Final = Kind("", "v1", "Node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +68,31 @@ class FoundNode:
             return set()
 
 
-async def find_nodes(kubectl: Kubectl, *, patience: float = 5.0) -> dict[str, FoundNode] | None:
+async def find_nodes(client: KubeClient, *, patience: float = 5.0) -> dict[str, FoundNode] | None:
     """Every node by its name; None if the API does not answer."""
-    result = await kubectl.read("get", "nodes", "-o", _ROWS, patience=patience, display="ask for the nodes")
-    if not result.ok:
-        if result.exit_code == 127 or "admin.conf" in result.error_text or is_transient(result):
-            return None
-        raise kubectl.error(result)
-    return {node.name: node for node in map(_node, result.text.splitlines()) if node.name}
+    try:
+        found = await client.list(Selection(kind=NODE), patience=patience)
+    except ApiUnavailable:
+        return None
+    return {node.name: node for node in map(node_of, found)}
 
 
-def _node(row: str) -> FoundNode:
-    name, uid, ready, labels, taints, note, message = row.split("\t", 6)
+def node_of(document: Mapping[str, Any]) -> FoundNode:
+    """What an object of the API says of a node."""
+    metadata, status = document["metadata"], document.get("status") or {}
+    ready: Mapping[str, Any] = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
     return FoundNode(
-        name=name,
-        uid=uid,
-        ready=ready == "True",
-        message=message,
-        labels=json.loads(labels or "{}"),
-        taints=frozenset(_taint(taint) for taint in json.loads(taints or "[]")),
-        note=note,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ready=ready.get("status") == "True",
+        message=ready.get("message") or "",
+        labels=metadata.get("labels") or {},
+        taints=frozenset(map(taint_text, (document.get("spec") or {}).get("taints") or ())),
+        note=(metadata.get("annotations") or {}).get(NODE_NOTE, ""),
     )
 
 
-def _taint(taint: Mapping[str, str]) -> str:
+def taint_text(taint: Mapping[str, str]) -> str:
+    """A taint as kubectl writes it."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint['key']}{value}:{taint['effect']}"

@@ -8,55 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kubexm.components.api.client import KubeClient
 from kubexm.components.api.documents import LABEL, Ref
-from kubexm.components.api.kubectl import FIELD_MANAGER, Kubectl, is_transient, list_of
-from kubexm.connector import CommandResult
+from kubexm.components.api.kubectl import FIELD_MANAGER
+from kubexm.components.api.resources import Kind
+from kubexm.components.api.selection import Selection
 
-__all__ = [
-    "INVENTORY",
-    "SEEN",
-    "ApiAway",
-    "Seen",
-    "fields_owned",
-    "read_documents",
-    "see",
-    "see_labelled",
-    "seen_applied",
-    "seen_as",
-]
+__all__ = ["INVENTORY", "Seen", "fields_owned", "see", "see_labelled", "seen_as", "seen_in"]
 
 INVENTORY: Final = "kubexm.io/inventory"
 """Annotation of inventories, which holds what they say."""
-_AT_ONCE = 150
-
-
-def _escaped(key: str) -> str:
-    return key.replace(".", r"\.")
-
-
-_COLUMNS: Final = '{"\\t"}'.join(
-    (
-        "{.apiVersion}",
-        "{.kind}",
-        "{.metadata.namespace}",
-        "{.metadata.name}",
-        "{.metadata.uid}",
-        "{.metadata.deletionTimestamp}",
-        f"{{.metadata.labels.{_escaped(LABEL)}}}",
-        f"{{.metadata.annotations.{_escaped(INVENTORY)}}}",
-        f'{{.metadata.managedFields[?(@.manager=="{FIELD_MANAGER}")]}}',
-    )
-)
-# kubectl prints a list, or one object by itself: the list is a row of its own then, which is left out.
-_ROWS: Final = f'jsonpath={{range .items[*]}}{_COLUMNS}{{"\\n"}}{{end}}{_COLUMNS}{{"\\n"}}'
-
-
-SEEN: Final = ("--show-managed-fields", "-o", _ROWS)
-"""Words that make kubectl print of objects what `Seen` is made of."""
-
-
-class ApiAway(Exception):
-    """The API does not answer, or there is no way to ask it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,35 +37,20 @@ class Seen:
     inventory: str = ""
 
 
-async def see(kubectl: Kubectl, refs: Sequence[Ref], *, patience: float = 5.0) -> list[Seen]:
-    """Those of these objects that are there. ApiAway where nobody answers; CommandError for anything else."""
-    found: list[Seen] = []
-    for start in range(0, len(refs), _AT_ONCE):
-        part = [ref.stub() for ref in refs[start : start + _AT_ONCE]]
-        result = await _get(kubectl, "-f", "-", stdin=list_of(part), output=_ROWS, wait=patience)
-        found += _rows(result.text)
-    return found
+async def see(client: KubeClient, refs: Sequence[Ref], *, patience: float = 5.0) -> list[Seen]:
+    """Those of these objects that are there."""
+    return seen_in(await client.get_many(refs, metadata_only=True, patience=patience))
 
 
-def seen_applied(result: CommandResult) -> list[Seen] | None:
-    """The objects as an apply that was told to print them (SEEN) left them; None if they were too many to keep."""
-    return None if result.truncated else _rows(result.text)
+async def see_labelled(client: KubeClient, kind: Kind, label: str, *, patience: float = 5.0) -> list[Seen]:
+    """The objects of a kind in kube-system that a label selector chooses."""
+    selection = Selection(kind=kind, namespace="kube-system", labels=label)
+    return seen_in(await client.list(selection, metadata_only=True, patience=patience))
 
 
-async def see_labelled(kubectl: Kubectl, kind: str, label: str, *, patience: float = 5.0) -> list[Seen]:
-    """The objects of a kind in kube-system that carry a label."""
-    result = await _get(kubectl, kind, "-n", "kube-system", "-l", label, output=_ROWS, wait=patience)
-    return _rows(result.text)
-
-
-async def read_documents(kubectl: Kubectl, refs: Iterable[Ref], *, patience: float = 5.0) -> list[dict[str, Any]]:
-    """These objects whole, as far as they are there and not too large to be read."""
-    stdin = list_of(ref.stub() for ref in refs)
-    result = await _get(kubectl, "-f", "-", stdin=stdin, output="json", wait=patience)
-    if result.truncated or not result.text.strip():
-        return []
-    data = json.loads(result.text)
-    return list(data.get("items", [data] if data else []))
+def seen_in(documents: Iterable[Mapping[str, Any]]) -> list[Seen]:
+    """What tells of objects whether they are as they were left."""
+    return [_seen(document) for document in documents]
 
 
 def seen_as(ref: Ref, seen: Iterable[Seen]) -> Seen | None:
@@ -121,41 +67,16 @@ def fields_owned(entries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     return {}
 
 
-async def _get(kubectl: Kubectl, *words: str, output: str, wait: float, stdin: bytes | None = None) -> CommandResult:
-    result = await kubectl.read(
-        *("get", "--ignore-not-found", "--show-managed-fields", "-o", output, *words),
-        stdin=stdin,
-        patience=wait,
-        display="ask for objects",
+def _seen(document: Mapping[str, Any]) -> Seen:
+    metadata = document["metadata"]
+    owned = fields_owned(metadata.get("managedFields") or ())
+    return Seen(
+        Ref.of(document),
+        _left(metadata["uid"], owned),
+        going=bool(metadata.get("deletionTimestamp")),
+        owner=(metadata.get("labels") or {}).get(LABEL, ""),
+        inventory=(metadata.get("annotations") or {}).get(INVENTORY, ""),
     )
-    if result.ok or "no matches for kind" in result.error_text:
-        return result
-    if result.exit_code == 127 or "admin.conf" in result.error_text or is_transient(result):
-        raise ApiAway(result.error_text.strip())
-    raise kubectl.error(result)
-
-
-def _rows(text: str) -> list[Seen]:
-    found = []
-    for row in text.splitlines():
-        version, kind, namespace, name, uid, deleted, owner, inventory, fields = row.split("\t", 8)
-        if not name:
-            continue
-        group, _, number = version.rpartition("/")
-        ref = Ref(group, kind, namespace, name, number)
-        found.append(Seen(ref, _left(uid, fields_owned(_several(fields))), bool(deleted), owner, inventory))
-    return found
-
-
-def _several(text: str) -> Iterable[Mapping[str, Any]]:
-    """JSON values one after the other, as kubectl prints what a filter finds."""
-    decoder, position = json.JSONDecoder(), 0
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        value, position = decoder.raw_decode(text, position)
-        yield value
 
 
 def _left(uid: str, owned: Mapping[str, Any]) -> str:

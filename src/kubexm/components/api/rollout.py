@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.cache import Key, Scope
+from kubexm.components.api.client import KubeClient, kube_client
 from kubexm.components.api.documents import ManifestObject, Ref
-from kubexm.components.api.kubectl import Kubectl
-from kubexm.components.api.objects import ApiAway, read_documents
+from kubexm.components.api.resources import Kind
+from kubexm.components.api.selection import Selection
 from kubexm.components.api.trouble import pod_troubles
-from kubexm.errors import StepError
+from kubexm.errors import ApiUnavailable, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, OUTCOME, Check, Resources, Step, resources
 
@@ -64,8 +65,8 @@ class RolledOut(Step):
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks for all of them at once."""
         try:
-            found = await read_documents(Kubectl(ctx.host), [one.ref for one in self.workloads])
-        except ApiAway:
+            found = await kube_client(ctx).get_many([one.ref for one in self.workloads])
+        except ApiUnavailable:
             ctx.cache.set(_AWAITED, self.workloads)
             return Check(False, reason="the API does not answer yet")
         faults = self._faults(found)
@@ -73,30 +74,32 @@ class RolledOut(Step):
         return Check(False, reason="; ".join(_told(faults)[:_SHOWN])) if faults else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
-        """Waits for one after the other; each is watched, not asked again and again."""
-        kubectl, until, well = Kubectl(ctx.host), time.monotonic() + self.patience, True
-        for one in ctx.value(_AWAITED) if ctx.has(_AWAITED) else self.workloads:
-            left = max(1.0, until - time.monotonic())
-            words = ("rollout", "status") if one.kind != "Job" else ("wait", "--for=condition=Complete")
-            result = await kubectl.read(
-                *(*words, f"{one.kind.lower()}/{one.name}", "-n", one.namespace, f"--timeout={left:.0f}s"),
-                within=left + 30,
-                patience=left,
-                long=True,
-                display=f"wait for {one}",
-            )
-            well = well and result.ok
-        if well:
+        """Watches all of them until they are."""
+        client, awaited = kube_client(ctx), ctx.value(_AWAITED) if ctx.has(_AWAITED) else self.workloads
+        if all(await asyncio.gather(*(self._watched(client, one) for one in awaited))):
             return  # the recheck looks at all of them
-        faults = self._faults(await read_documents(kubectl, [one.ref for one in self.workloads]))
+        faults = self._faults(await client.get_many([one.ref for one in self.workloads]))
         if faults:
             spaces = list(dict.fromkeys(one.namespace for one in faults))
-            lines = [line for space in spaces for line in await pod_troubles(kubectl, space)]
+            lines = [line for space in spaces for line in await pod_troubles(client, space)]
             raise StepError(
                 f"not rolled out after {self.patience:g} s: " + "\n  ".join((*_told(faults)[:_SHOWN], *lines)),
                 host=ctx.host.name,
-                hint=f"`kubectl -n {spaces[0]} get pods,events` shows more; mend the cause, then run this again",
+                hint=f"`kubectl -n {spaces[0]} get pods,events` shows more; fix the cause, then run this again",
             )
+
+    async def _watched(self, client: KubeClient, one: Workload) -> bool:
+        """True once it is rolled out, False if that takes too long."""
+        chosen = Selection(kind=Kind.of(one.ref), namespace=one.namespace, fields=f"metadata.name={one.name}")
+
+        def rolled_out(found: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
+            document = found.get((one.namespace, one.name))
+            return document is not None and not rollout_fault(document)
+
+        try:
+            return await client.until(chosen, rolled_out, within=self.patience, patience=self.patience)
+        except ApiUnavailable:
+            return False
 
     def _faults(self, found: Sequence[Mapping[str, Any]]) -> dict[Workload, str]:
         known = [(Ref.of(document), document) for document in found]

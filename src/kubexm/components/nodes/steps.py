@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.cache import Key, Scope
 from kubexm.components.api import (
+    NODE,
     NODE_NOTE,
     FoundNode,
-    Kubectl,
+    KubeClient,
     NodeSetting,
+    Ref,
+    Selection,
     Workload,
     find_nodes,
+    kube_client,
+    node_of,
     pod_troubles,
+    taint_text,
 )
 from kubexm.components.networks import NO_PLUGIN, plugin_named
-from kubexm.errors import StepError
+from kubexm.errors import ApiConflict, ApiUnavailable, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, OUTCOME, Check, Resources, Step, resources
 
@@ -33,6 +38,7 @@ _FOUND: Final = Key[Mapping[str, FoundNode]]("nodes-found", scope=Scope.STEP)
 """The nodes as precheck saw them, from then until something is set."""
 _CONF: Final = "/etc/cni/net.d"
 _SHOWN: Final = 3
+_TRIES: Final = 20
 _LOOK: Final = f'for f in {_CONF}/*.conf {_CONF}/*.conflist; do [ -s "$f" ] && exit 0; done; exit 44\n'
 _AWAIT: Final = f"""n=0
 until for f in {_CONF}/*.conf {_CONF}/*.conflist; do [ -s "$f" ] && break; done; [ -s "$f" ]; do
@@ -107,7 +113,7 @@ class NodesSet(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks for all nodes at once."""
-        found = await find_nodes(Kubectl(ctx.host))
+        found = await find_nodes(kube_client(ctx))
         ctx.cache.set(_FOUND, found or {})
         if found is None:
             return Check(False, reason="the API does not answer yet")
@@ -125,16 +131,14 @@ class NodesSet(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Sets what differs: taints first, since the note that says which are ours comes with the labels."""
-        kubectl, wanted = Kubectl(ctx.host), _came_up(ctx, self.nodes)
-        found = await self._registered(ctx, kubectl, wanted)
+        client, wanted = kube_client(ctx, patience=self.patience), _came_up(ctx, self.nodes)
+        found = await self._registered(ctx, client, wanted)
         wrong = [node for node in wanted if found[node.name].faults(node)]
-        await self._set_taints(kubectl, wrong, found)
-        documents = [_document(node, found[node.name]) for node in wrong]
-        if documents:
-            await kubectl.apply(documents, patience=self.patience, display="set the labels of nodes")
+        await asyncio.gather(*(_set_taints(client, node, found[node.name]) for node in wrong))
+        await client.apply([_document(node, found[node.name]) for node in wrong])
 
     async def _registered(
-        self, ctx: StepContext, kubectl: Kubectl, wanted: Sequence[NodeSetting]
+        self, ctx: StepContext, client: KubeClient, wanted: Sequence[NodeSetting]
     ) -> Mapping[str, FoundNode]:
         """All nodes, once those that came up are among them."""
         until = time.monotonic() + self.patience
@@ -142,7 +146,7 @@ class NodesSet(Step):
         found = ctx.value(_FOUND) if ctx.has(_FOUND) else {}
         ctx.cache.set(_FOUND, {})
         while True:
-            found = found or await find_nodes(kubectl, patience=self.patience) or {}
+            found = found or await find_nodes(client, patience=self.patience) or {}
             missing = [node.name for node in wanted if node.name not in found]
             if not missing:
                 return found
@@ -154,22 +158,6 @@ class NodesSet(Step):
                 )
             await asyncio.sleep(0.5)
             found = {}
-
-    async def _set_taints(self, kubectl: Kubectl, nodes: Sequence[NodeSetting], found: Mapping[str, FoundNode]) -> None:
-        changes: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for node in nodes:
-            now = found[node.name]
-            more = [taint for taint in node.taints if taint not in now.taints]
-            replaced = {_place(taint) for taint in more}
-            gone = [f"{_place(taint)}-" for taint in now.stale_taints(node) if _place(taint) not in replaced]
-            if more or gone:
-                changes[*more, *gone].append(node.name)
-        for words, names in changes.items():
-            await kubectl.change(
-                *("taint", "nodes", *names, *words, "--overwrite"),
-                patience=self.patience,
-                display="set taints of nodes",
-            )
 
     def reads(self) -> Resources:
         """The nodes."""
@@ -195,7 +183,7 @@ class NodesReady(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks for all nodes at once."""
-        found = await find_nodes(Kubectl(ctx.host))
+        found = await find_nodes(kube_client(ctx))
         if found is None:
             return Check(False, reason="the API does not answer yet")
         waiting = self._waiting(ctx, found)
@@ -203,40 +191,38 @@ class NodesReady(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Waits until they are."""
-        kubectl = Kubectl(ctx.host)
+        client = kube_client(ctx)
         counted = _counted(ctx, self.nodes)
         names = [name for name in self.nodes if name in counted]
-        if self.plugin != NO_PLUGIN and names:
-            result = await kubectl.read(
-                *(
-                    "wait",
-                    "--for=condition=Ready",
-                    f"--timeout={self.patience:g}s",
-                    *(f"node/{name}" for name in names),
-                ),
-                patience=self.patience,
-                within=self.patience + 60,
-                long=True,
-                display="wait until all nodes are Ready",
-            )
-            if result.ok:
-                return
-        found = await find_nodes(kubectl, patience=self.patience) or {}
+        if self.plugin != NO_PLUGIN and names and await self._watched(client, names):
+            return
+        found = await find_nodes(client, patience=self.patience) or {}
         waiting = self._waiting(ctx, found)
         if waiting:
             raise StepError(
-                f"not Ready after {self.patience:g} s: " + "; ".join(await self._reasons(kubectl, waiting, found)),
+                f"not Ready after {self.patience:g} s: " + "; ".join(await self._reasons(client, waiting, found)),
                 host=ctx.host.name,
                 hint=f"`kubectl describe node {waiting[0]}` and `journalctl -u kubelet` on it tell more",
             )
 
-    async def _reasons(self, kubectl: Kubectl, waiting: Sequence[str], found: Mapping[str, FoundNode]) -> list[str]:
+    async def _watched(self, client: KubeClient, names: Sequence[str]) -> bool:
+        """True once all of these nodes are Ready, False if that takes too long."""
+
+        def ready(found: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
+            return all(("", name) in found and node_of(found["", name]).ready for name in names)
+
+        try:
+            return await client.until(Selection(kind=NODE), ready, within=self.patience, patience=self.patience)
+        except ApiUnavailable:
+            return False
+
+    async def _reasons(self, client: KubeClient, waiting: Sequence[str], found: Mapping[str, FoundNode]) -> list[str]:
         lines = []
         for name in waiting[:_SHOWN]:
             node = found.get(name)
             lines.append(f"{name}: {node.message if node is not None else 'it is not registered'}")
             for namespace in _namespaces(self.plugin):
-                lines += await pod_troubles(kubectl, namespace, "--field-selector", f"spec.nodeName={name}")
+                lines += await pod_troubles(client, namespace, fields=f"spec.nodeName={name}")
         return [*lines, *([f"and {len(waiting) - _SHOWN} more"] if len(waiting) > _SHOWN else [])]
 
     def _waiting(self, ctx: StepContext, found: Mapping[str, FoundNode]) -> list[str]:
@@ -286,6 +272,36 @@ def _document(node: NodeSetting, found: FoundNode) -> dict[str, Any]:
     """With its UID, so that a node that went in the meantime is not made anew."""
     metadata = {"name": node.name, "uid": found.uid, "labels": dict(node.labels), "annotations": {NODE_NOTE: node.note}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+
+
+async def _set_taints(client: KubeClient, node: NodeSetting, found: FoundNode) -> None:
+    """Sets what the file says and removes what it said once; others' taints stay, also those that come meanwhile."""
+    more = [taint for taint in node.taints if taint not in found.taints]
+    gone = {_place(taint) for taint in (*more, *found.stale_taints(node))}
+    if not gone:
+        return
+    ref = Ref(NODE.group, NODE.kind, "", node.name, NODE.version)
+    for _ in range(_TRIES):
+        now = await client.get(ref)
+        kept = [taint for taint in now["spec"].get("taints") or () if _place(taint_text(taint)) not in gone]
+        version = now["metadata"]["resourceVersion"]
+        patch = {"metadata": {"resourceVersion": version}, "spec": {"taints": [*kept, *map(_taint, more)]}}
+        try:
+            await client.patch(ref, patch)
+        except ApiConflict:
+            continue  # somebody changed the node in between: kubelets and controllers do all the time
+        return
+    raise StepError(
+        f"node {node.name} was changed by somebody else {_TRIES} times while its taints were set",
+        hint="find out who changes it, `kubectl get node -o yaml --show-managed-fields`, and run this again",
+    )
+
+
+def _taint(text: str) -> dict[str, str]:
+    """A taint as the API has it."""
+    head, _, effect = text.rpartition(":")
+    key, _, value = head.partition("=")
+    return {"key": key, "effect": effect, **({"value": value} if value else {})}
 
 
 def _place(taint: str) -> str:

@@ -7,7 +7,6 @@ What was proven is noted in the cluster: `create` does not prove the same settin
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Coroutine
@@ -15,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.cache import RUN_CHANGED, Key
-from kubexm.components.api import Kubectl, pod_troubles
+from kubexm.components.api import Kubectl, Ref, kube_client, pod_troubles
 from kubexm.components.verify.asking import Probe, questions, read_answers
 from kubexm.components.verify.objects import LABEL, VOLUME_POD, Sample, probe_objects, sample_of
 from kubexm.components.verify.state import HERE
-from kubexm.errors import StepError
+from kubexm.errors import ApiUnavailable, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 
@@ -61,11 +60,11 @@ class ClusterProbed(Step):
         """Looks for the note of an earlier proof, unless this run changed something since."""
         if not self.settings:
             return Check.unreadable()
-        words = ("get", "configmap", _RECORD, "-n", "kube-system", "--ignore-not-found", "-o", "jsonpath={.data}")
-        result = await Kubectl(ctx.host).read(*words, display="ask what was proven")
-        if not result.ok:
+        try:
+            record = await kube_client(ctx).find(Ref("", "ConfigMap", "kube-system", _RECORD, "v1"))
+        except ApiUnavailable:
             return Check(False, reason="the API does not answer")
-        noted = json.loads(result.text or "{}")
+        noted = (record or {}).get("data") or {}
         if noted.get("run") == ctx.run:
             return Check(True)
         if noted.get("settings") != self.settings or noted.get("nodes") != self._names(ctx):
@@ -132,7 +131,7 @@ class ClusterProbed(Step):
         found = dict(line.split("\t") for line in result.text.splitlines())
         addresses = {index: found.get(f"probe-{index}", "") for index in range(len(sample.nodes))}
         if not result.ok or not all(addresses.values()):
-            lines = await pod_troubles(kubectl, namespace, "-l", "app=probe")
+            lines = await pod_troubles(kube_client(ctx), namespace, labels="app=probe")
             raise StepError(
                 f"of {len(sample.nodes)} pods, one on each node, not all run after {self.patience:g} s: "
                 + ("\n  ".join(lines) or result.error_text.strip()),
@@ -151,7 +150,7 @@ class ClusterProbed(Step):
         )
         if result.ok:
             return
-        lines = await pod_troubles(kubectl, namespace, "-l", "app=volume")
+        lines = await pod_troubles(kube_client(ctx), namespace, labels="app=volume")
         words = ("get", "events", "-n", namespace, "--field-selector", "involvedObject.kind=PersistentVolumeClaim")
         claim = await kubectl.read(*words, "-o", 'jsonpath={range .items[*]}{.message}{"\\n"}{end}')
         lines += [f"claim: {line}" for line in claim.text.splitlines()[-2:]]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.cache import Key, Scope
-from kubexm.components.api import ADMIN_CONF, Kubectl, find_nodes, is_ready, pod_troubles
+from kubexm.components.api import ADMIN_CONF, Kind, Selection, find_nodes, is_ready, kube_client, pod_troubles
 from kubexm.components.etcd.client import EtcdClient, health_question
 from kubexm.components.kubeadm.layout import ETCD, manifest
 from kubexm.components.questions import Question
-from kubexm.errors import StepError
+from kubexm.errors import ApiUnavailable, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, OUTCOME, Check, Resources, Step, resources
 
@@ -24,6 +24,7 @@ HERE: Final = Key[bool]("verify-host", per_host=True, scope=Scope.TASK)
 """The host is there: those that were lost on the way have no such value."""
 
 _SHOWN: Final = 4
+_CONTROL_PLANE: Final = Selection(kind=Kind("", "v1", "Pod"), namespace="kube-system", labels="tier=control-plane")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,7 @@ class NodesHealthy(Seen):
 
     async def fault(self, ctx: StepContext) -> str:
         """The nodes that are not."""
-        found = await find_nodes(Kubectl(ctx.host))
+        found = await find_nodes(kube_client(ctx))
         if found is None:
             return "the API does not answer"
         # Before it is known who is there, only a cluster where all are well satisfies.
@@ -152,11 +153,11 @@ class ApiServerReady(Seen):
         light = Question(port=self.port, path="/readyz", api=True).light(ctx.facts) if self.port else ()
         if light and (await ctx.host.command.read(light, check=False, display="ask for /readyz")).ok:
             return ""
-        result = await Kubectl(ctx.host).read("get", "--raw", "/readyz?verbose", patience=0, display="ask for /readyz")
-        if result.ok:
+        ready, text = await kube_client(ctx).probe("/readyz?verbose")
+        if ready:
             return ""
-        failed = [line for line in f"{result.text}\n{result.error_text}".splitlines() if line.startswith("[-]")]
-        said = " ".join((result.error_text or result.text).split())
+        failed = [line for line in text.splitlines() if line.startswith("[-]")]
+        said = " ".join(text.split())
         return f"the API server of {ctx.host.name} is not ready: " + (", ".join(failed) or said[-300:])
 
     def hint(self, ctx: StepContext) -> str:
@@ -182,29 +183,26 @@ class ControlPlanePodsReady(Seen):
 
     async def fault(self, ctx: StepContext) -> str:
         """The pods that are not."""
-        words = ("get", "pods", "-n", "kube-system", "-l", "tier=control-plane", "-o", "json")
-        result = await Kubectl(ctx.host).read(*words, display="ask for the pods of the control plane")
-        if not result.ok:
+        try:
+            found = await kube_client(ctx).list(_CONTROL_PLANE)
+        except ApiUnavailable:
             return "the API does not answer"
-        ready = {pod["metadata"]["name"]: is_ready(pod) for pod in json.loads(result.text)["items"]}
+        ready = {pod["metadata"]["name"]: is_ready(pod) for pod in found}
         missing = [f"pod {name} is not there" for name in self.pods if name not in ready]
         return _few([*missing, *(f"pod {name} is not ready" for name in self.pods if ready.get(name) is False)])
 
     async def watch(self, ctx: StepContext) -> None:
         """Waits for all of them; how that ends is seen by looking."""
-        words = ("wait", "--for=condition=Ready", "-n", "kube-system", f"--timeout={self.patience:.0f}s")
-        pods = (f"pod/{name}" for name in self.pods)
-        await Kubectl(ctx.host).read(
-            *(*words, *pods),
-            within=self.patience + 30,
-            patience=0,
-            long=True,
-            display="wait for the pods of the control plane",
-        )
+        with contextlib.suppress(ApiUnavailable):
+            await kube_client(ctx).until(_CONTROL_PLANE, self._ready, within=self.patience, patience=0.0)
+
+    def _ready(self, found: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
+        places = [(_CONTROL_PLANE.namespace, name) for name in self.pods]
+        return all(place in found and is_ready(found[place]) for place in places)
 
     async def details(self, ctx: StepContext) -> Sequence[str]:
         """What their containers say."""
-        return await pod_troubles(Kubectl(ctx.host), "kube-system", "-l", "tier=control-plane")
+        return await pod_troubles(kube_client(ctx), _CONTROL_PLANE.namespace, labels=_CONTROL_PLANE.labels)
 
     def hint(self, ctx: StepContext) -> str:
         """Where to look."""

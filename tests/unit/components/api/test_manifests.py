@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kubexm.components.api import ManifestsApplied
+from kubexm.components.api import Kind, ManifestsApplied
+from kubexm.components.api.resources import Resource
 from kubexm.connector import Command, CommandResult
-from kubexm.errors import CommandError, StepError
+from kubexm.errors import ApiInvalid, ApiUnavailable
 from kubexm.runtime import Transcript, UnitConnector
 from kubexm.step import clash
+from tests.http_stub import Answer, Call
 from tests.unit.components.kube_api import KubeApi, changed
+from tests.unit.components.kube_http import status
 
 ONE = """
 apiVersion: v1
@@ -45,12 +50,14 @@ async def test_what_was_applied_is_satisfied_by_one_question(tmp_path: Path) -> 
     assert not first.satisfied
     assert first.reason == "they are not applied yet"
     assert '+  x: "1"' in first.diff
-    api.calls.clear()
+    api.http.calls.clear()
     await changed(ctx, step())
-    assert api.verbs() == ["apply", "apply"], "it is known how they were left, which is noted"
-    api.calls.clear()
+    assert api.http.verbs() == ["apply"] * 5, "the inventory, the namespace, two objects, and how they were left"
+    assert api.http.calls[0].path == api.http.calls[-1].path
+    api.http.calls.clear()
     assert (await step().precheck(ctx)).satisfied
-    assert api.verbs() == ["get"]
+    assert api.http.verbs() == ["get"] * 3, "at the same time"
+    assert not api.calls, "kubectl is not needed"
     assert api.find("Namespace", "apps") is not None
 
 
@@ -136,10 +143,16 @@ async def test_what_other_manifests_took_over_is_not_removed(tmp_path: Path) -> 
 async def test_a_run_that_was_cut_short_forgets_no_object(tmp_path: Path) -> None:
     api = KubeApi()
     ctx = api.context(tmp_path)
-    api.other = lambda words, command: (1, "killed") if words[0] == "apply" and len(api.calls) > 2 else None
-    with pytest.raises(CommandError):
+    noted = []
+
+    def killed(call: Call) -> Answer | None:
+        noted.extend([call] if call.path.endswith("/secrets/kubexm-applied-extra") else [])
+        return status(400, "killed") if len(noted) > 2 else None
+
+    api.http.hook = killed
+    with pytest.raises(ApiInvalid):
         await changed(ctx, step())
-    api.other = lambda words, command: None
+    api.http.hook = lambda call: None
     assert api.find("ConfigMap", "b") is not None
     assert not (await step().precheck(ctx)).satisfied, "how it ended is not known"
     await changed(ctx, step(TWO))
@@ -147,11 +160,14 @@ async def test_a_run_that_was_cut_short_forgets_no_object(tmp_path: Path) -> Non
 
 
 async def test_an_api_that_is_not_there_yet_is_no_error_when_reading(tmp_path: Path) -> None:
-    api = KubeApi()
-    api.other = lambda words, command: (127, "sh: kubectl: not found")
-    check = await step().precheck(api.context(tmp_path))
+    early = KubeApi()
+    early.connector.on(re.compile(r"(?s).*cat -- /etc/kubernetes/admin.conf"), exit_code=44)
+    check = await step().precheck(early.context(tmp_path))
     assert check.reason == "the API does not answer yet"
     assert "+++ ConfigMap apps/a" in check.diff
+    api = KubeApi(forwards=False)
+    api.other = lambda words, command: (127, "sh: kubectl: not found")
+    assert (await step().precheck(api.context(tmp_path))).reason == "the API does not answer yet"
     api.other = lambda words, command: (1, "error: stat /etc/kubernetes/admin.conf: no such file or directory")
     assert (await step().precheck(api.context(tmp_path))).reason == "the API does not answer yet"
 
@@ -159,42 +175,60 @@ async def test_an_api_that_is_not_there_yet_is_no_error_when_reading(tmp_path: P
 async def test_an_api_that_comes_and_goes_is_waited_for(tmp_path: Path) -> None:
     api = KubeApi()
     ctx = api.context(tmp_path)
+    api.http.down = [(503, "not ready"), (500, "etcdserver: leader changed")]
+    await changed(ctx, step())
+    api.http.down = [(503, "not ready")]
+    assert (await step().precheck(ctx)).satisfied
+
+
+async def test_a_host_that_forwards_nothing_is_asked_through_kubectl_with_the_same_results(tmp_path: Path) -> None:
+    api = KubeApi(forwards=False)
+    ctx = api.context(tmp_path)
     api.down = [REFUSED, "etcdserver: leader changed"]
     await changed(ctx, step())
+    api.calls.clear()
     api.down = [REFUSED]
     assert (await step().precheck(ctx)).satisfied
+    assert api.verbs() == ["get", "get"], "one process for all objects, and once more since the API was away"
+    await changed(ctx, step(TWO))
+    assert (await step(TWO).precheck(ctx)).satisfied
+    assert api.find("ConfigMap", "b") is None
+    assert {call.protocol for call in api.http.calls} == {"kubectl"}
 
 
 async def test_a_refusal_is_told_at_once(tmp_path: Path) -> None:
     api = KubeApi()
-    api.other = lambda words, command: (1, "Error: spec.selector: field is immutable") if words[0] == "apply" else None
-    with pytest.raises(CommandError, match="field is immutable") as caught:
+    api.http.hook = lambda call: status(422, "spec.selector: field is immutable") if call.method == "PATCH" else None
+    with pytest.raises(ApiInvalid, match="field is immutable") as caught:
         await changed(api.context(tmp_path), step())
     assert "delete the object" in caught.value.hint
-    assert api.verbs().count("apply") == 1
+    assert api.http.verbs().count("apply") == 1
 
 
 async def test_an_api_that_stays_away_ends_in_an_error_that_says_where(tmp_path: Path) -> None:
     api = KubeApi()
-    api.other = lambda words, command: (1, REFUSED)
+    api.http.hook = lambda call: status(503, "not ready")
     patient = ManifestsApplied(name="extra", manifests=ONE, patience=0.5)
-    with pytest.raises(StepError, match="does not answer") as caught:
+    with pytest.raises(ApiUnavailable, match="not ready") as caught:
         await changed(api.context(tmp_path), patient)
     assert caught.value.host == "n1"
 
 
 async def test_a_kind_that_is_defined_a_moment_later_is_waited_for(tmp_path: Path) -> None:
     api = KubeApi()
-    api.unknown = {"Foo"}
     text = ONE + "---\n{apiVersion: example.com/v1, kind: Foo, metadata: {name: f}}\n"
-    applied = api.connector
+    kind = Kind("example.com", "v1", "Foo")
+    api.http.extra["example.com", "foos"] = Resource(kind, "foos", namespaced=True)
+    listed = {"resources": [{"name": "foos", "kind": "Foo", "namespaced": True}]}
+    asked = []
 
-    def define(words: list[str], command: object) -> None:
-        if words[0] == "apply" and api.verbs().count("apply") == 2:
-            api.unknown.clear()
+    def define(call: Call) -> Answer | None:
+        asked.extend([call] if call.path == kind.root else [])
+        if len(asked) > 3:
+            api.http.paths[kind.root] = Answer(body=json.dumps(listed).encode())
+        return None
 
-    api.other = define
-    assert applied is api.connector
+    api.http.hook = define
     ctx = api.context(tmp_path)
     assert not (await step(text).precheck(ctx)).satisfied
     await changed(ctx, step(text))
@@ -211,11 +245,15 @@ async def test_an_object_on_its_way_out_is_applied_again_once_it_is_gone(tmp_pat
     found["metadata"]["deletionTimestamp"] = "2026-11-16T00:00:00Z"
     assert not (await step().precheck(ctx)).satisfied
 
-    def gone(words: list[str], command: object) -> None:
-        if words[0] == "apply" and api.verbs().count("apply") == 4:
-            del api.objects["", "ConfigMap", "apps", "a"]
+    applied = []
 
-    api.other = gone
+    def gone(call: Call) -> None:
+        if call.method == "PATCH" and call.path.endswith("/configmaps/a"):
+            applied.append(call)
+            if len(applied) == 2:
+                del api.objects["", "ConfigMap", "apps", "a"]
+
+    api.http.hook = gone
     await changed(ctx, step())
     assert (await step().precheck(ctx)).satisfied
 
@@ -226,18 +264,18 @@ async def test_what_a_removal_took_along_is_applied_again(tmp_path: Path) -> Non
     both = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n"
     await changed(ctx, step(both + "{apiVersion: v1, kind: Namespace, metadata: {name: gone}}"))
 
-    def take_along(words: list[str], command: object) -> None:
-        if words[0] == "delete":
+    def take_along(call: Call) -> None:
+        if call.method == "DELETE":
             del api.objects["", "ConfigMap", "apps", "a"]
 
-    api.other = take_along
+    api.http.hook = take_along
     await changed(ctx, step(both))
     assert api.find("ConfigMap", "a") is not None
     assert (await step(both).precheck(ctx)).satisfied
 
 
-async def test_more_than_can_be_kept_of_what_is_printed_is_asked_for(tmp_path: Path) -> None:
-    api = KubeApi()
+async def test_more_than_can_be_kept_of_what_kubectl_prints_is_not_lost(tmp_path: Path) -> None:
+    api = KubeApi(forwards=False)
     inner = api.connector.execute
 
     async def cut_short(command: Command) -> CommandResult:
@@ -284,7 +322,7 @@ async def test_no_secret_reaches_the_log_or_the_arguments(tmp_path: Path) -> Non
     text = "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {password: geheim}}"
     await changed(ctx, step(text))
     logged = transcript.text("stdout") + transcript.text("stderr")
-    assert "secret/s serverside-applied" in logged
+    assert "apply Secret apps/s" in logged
     assert "managedFields" not in logged
     assert "fieldsV1" not in logged, "what is printed for us to compare is not to be read"
     assert "geheim" not in logged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kubexm.components.api import RolledOut, Workload, objects_of, rollout_fault, workloads_of
-from kubexm.connector import Command
 from kubexm.errors import StepError
+from tests.http_stub import Answer
 from tests.unit.components.kube_api import KubeApi, changed
 
 
@@ -73,7 +73,7 @@ def test_what_can_be_waited_for_is_found_among_objects() -> None:
 
 STEP = RolledOut(name="extra", workloads=(Workload("Deployment", "apps", "d"),), patience=0.2)
 POD = {
-    "metadata": {"name": "d-1", "namespace": "apps"},
+    "metadata": {"name": "d-1", "namespace": "apps", "uid": "p1"},
     "spec": {"nodeName": "n2"},
     "status": {
         "phase": "Pending",
@@ -91,45 +91,42 @@ POD = {
 
 
 def answers(api: KubeApi, *documents: dict[str, Any]) -> None:
-    left = list(documents)
-
-    def answer(words: list[str], command: Command) -> str | tuple[int, str] | None:
-        match words[:2]:
-            case ["get", "--ignore-not-found"]:
-                return json.dumps(left.pop(0) if len(left) > 1 else left[0])
-            case ["get", "pods"]:
-                return json.dumps({"items": [POD]})
-            case ["get", "events"]:
-                return "Back-off restarting failed container\n"
-            case ["logs", _]:
-                return "starting\npanic: no config\n"
-            case ["rollout", "status"]:
-                well = not rollout_fault(left[0])
-                return "done" if well else (1, "error: timed out waiting for the condition")
-        return None
-
-    api.other = answer
+    for document in documents:
+        api.objects["apps", "Deployment", "apps", document["metadata"]["name"]] = document
+    api.objects["", "Pod", "apps", "d-1"] = {"apiVersion": "v1", "kind": "Pod", **POD}
+    event = {"involvedObject": {"name": "d-1"}, "type": "Warning", "message": "Back-off restarting failed container"}
+    metadata = {"name": "d-1.x", "namespace": "apps", "uid": "e1"}
+    api.objects["", "Event", "apps", "d-1.x"] = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, **event}
+    api.http.paths["/api/v1/namespaces/apps/pods/d-1/log"] = Answer(body=b"starting\npanic: no config\n")
+    api.http.changed()
 
 
 async def test_it_is_watched_until_it_is_so(tmp_path: Path) -> None:
     api = KubeApi()
-    answers(api, deployment(ready=0), deployment())
-    ctx = api.context(tmp_path)
-    assert (await STEP.precheck(ctx)).reason == "Deployment apps/d: 0 of 2 pods are ready"
-    await changed(ctx, STEP)
-    assert api.verbs() == ["get", "rollout"]
-    assert (await STEP.precheck(ctx)).satisfied
+    answers(api, deployment(ready=0))
+    ctx, step = api.context(tmp_path), replace(STEP, patience=30.0)
+    assert (await step.precheck(ctx)).reason == "Deployment apps/d: 0 of 2 pods are ready"
+    running = asyncio.ensure_future(changed(ctx, step))
+    await asyncio.sleep(0.1)
+    answers(api, deployment(ready=1))
+    await asyncio.sleep(0.1)
+    answers(api, deployment())
+    await running
+    paths = [call.path for call in api.http.calls]
+    assert len(paths) == 3, "one question for the precheck, one list, one watch"
+    assert (await step.precheck(ctx)).satisfied
 
 
 async def test_only_what_is_not_rolled_out_is_waited_for(tmp_path: Path) -> None:
     api = KubeApi()
-    other = {**deployment(), "metadata": {**deployment()["metadata"], "name": "e"}}
-    answers(api, {"items": [deployment(ready=0), other]}, deployment())
+    other = {**deployment(), "metadata": {**deployment()["metadata"], "name": "e", "uid": "2"}}
+    answers(api, deployment(ready=0), other)
     ctx = api.context(tmp_path)
-    both = replace(STEP, workloads=(*STEP.workloads, Workload("Deployment", "apps", "e")))
+    both = replace(STEP, workloads=(*STEP.workloads, Workload("Deployment", "apps", "e")), patience=30.0)
     assert (await both.precheck(ctx)).reason == "Deployment apps/d: 0 of 2 pods are ready"
+    answers(api, deployment())
     await changed(ctx, both)
-    assert [words[2] for words in api.calls if words[0] == "rollout"] == ["deployment/d"]
+    assert {call.query.get("fieldSelector") for call in api.http.calls} == {None, "metadata.name=d"}
 
 
 async def test_one_that_does_not_come_up_tells_node_pod_events_and_log(tmp_path: Path) -> None:

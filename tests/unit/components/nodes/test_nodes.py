@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -14,47 +15,48 @@ from kubexm.components.milestones import CLUSTER_UP, FIRST_NODES_READY, NODE_JOI
 from kubexm.components.nodes import NodeSettings
 from kubexm.components.nodes.module import setting_of
 from kubexm.components.nodes.steps import NODE_UP, NodeNetworked, NodesReady, NodesSet
-from kubexm.connector import Command, Host
+from kubexm.connector import Host
 from kubexm.errors import StepError
 from kubexm.runtime import StepContext, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
+from tests.http_stub import Answer, Call
 from tests.unit.components.api_plan import api_graph
 from tests.unit.components.around import SINGLE, cluster, context_of
 from tests.unit.components.kube_api import KubeApi, changed
+from tests.unit.components.kube_http import status
 
 WANTED = NodeSetting("n1", (("disk", "ssd"), ("node-role.kubernetes.io/worker", "")), ("gpu=true:NoSchedule",))
 
 
-def row(name: str, *, ready: bool = True, labels: Any = None, taints: Any = None, note: str = "") -> str:
-    words = ("uid-" + name, str(ready), json.dumps(labels or {}), json.dumps(taints or []), note)
-    return "\t".join((name, *words, "" if ready else "cni plugin not initialized"))
+def row(name: str, *, ready: bool = True, labels: Any = None, taints: Any = None, note: str = "") -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": labels or {}}
+    metadata["managedFields"] = [{"manager": "kubelet", "operation": "Update", "fieldsV1": {}}]
+    metadata["annotations"] = {"kubexm.io/node-settings": note} if note else {}
+    ready_now = {"type": "Ready", "status": str(ready), "message": "" if ready else "cni plugin not initialized"}
+    spec, state = {"taints": taints or []}, {"conditions": [ready_now]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": state}
 
 
 class Nodes:
     """An API that has nodes."""
 
-    def __init__(self, *rows: str) -> None:
-        self.rows = list(rows)
+    def __init__(self, *rows: dict[str, Any]) -> None:
         self.api = KubeApi()
-        self.api.other = self._answer
-        self.told: list[str] = []
-        self.applied: list[dict[str, Any]] = []
+        self.put(*rows)
 
-    def _answer(self, words: list[str], command: Command) -> str | tuple[int, str] | None:
-        if words[:2] == ["get", "nodes"]:
-            return "\n".join(self.rows)
-        if words[0] in ("taint", "wait"):
-            self.told.append(" ".join(words))
-            late = words[0] == "wait" and any(row.split("\t")[2] != "True" for row in self.rows)
-            return (1, "error: timed out waiting for the condition") if late else "done"
-        if words[0] == "apply":
-            assert command.stdin is not None
-            self.applied += json.loads(command.stdin)["items"]
-            return "done"
-        if words[:2] == ["get", "pods"]:
-            return '{"items": []}'
-        return None
+    def put(self, *rows: dict[str, Any]) -> None:
+        for one in rows:
+            self.api.objects["", "Node", "", one["metadata"]["name"]] = one
+        self.api.http.changed()
+
+    def taints(self, name: str = "n1") -> list[dict[str, str]]:
+        taints: list[dict[str, str]] = self.api.objects["", "Node", "", name]["spec"]["taints"]
+        return taints
+
+    @property
+    def changes(self) -> list[str]:
+        return [verb for verb in self.api.http.verbs() if verb != "get"]
 
     def context(self, work_dir: Path, *up: str) -> StepContext:
         ctx = self.api.context(work_dir)
@@ -103,7 +105,7 @@ async def test_nodes_that_are_as_they_should_be_cost_one_question(tmp_path: Path
     good = row("n1", labels=dict(WANTED.labels), taints=[_taint("gpu", "true")], note=WANTED.note)
     nodes = Nodes(good, row("stranger"))
     assert (await NodesSet(nodes=(WANTED,)).precheck(nodes.context(tmp_path, "n1"))).satisfied
-    assert len(nodes.api.calls) == 1
+    assert nodes.api.http.requests == ["GET /api/v1/nodes"]
 
 
 async def test_an_edit_sets_taints_first_and_labels_with_the_note(tmp_path: Path) -> None:
@@ -120,27 +122,48 @@ async def test_an_edit_sets_taints_first_and_labels_with_the_note(tmp_path: Path
         "+taint gpu=true:NoSchedule",
     ]
     await changed(ctx, step)
-    assert nodes.told == ["taint nodes n1 gpu=true:NoSchedule old:NoSchedule- --overwrite"]
-    [document] = nodes.applied
+    assert nodes.taints() == [_taint("theirs"), _taint("gpu", "true")]
+    assert nodes.changes == ["patch", "apply"], "what says which are ours comes last"
+    document = json.loads(nodes.api.http.calls[-1].body)
     assert document["metadata"]["uid"] == "uid-n1", "or a node that is gone would be made anew"
     assert document["metadata"]["labels"] == dict(WANTED.labels)
-    assert [words[0] for words in nodes.api.calls[-2:]] == ["taint", "apply"]
 
 
 async def test_a_taint_with_another_value_replaces_the_old_one(tmp_path: Path) -> None:
     note = json.dumps({"labels": [], "taints": ["gpu=false:NoSchedule"]})
     nodes = Nodes(row("n1", taints=[_taint("gpu", "false")], note=note))
     await changed(nodes.context(tmp_path, "n1"), NodesSet(nodes=(WANTED,)))
-    assert nodes.told == ["taint nodes n1 gpu=true:NoSchedule --overwrite"]
+    assert nodes.taints() == [_taint("gpu", "true")]
 
 
-async def test_nodes_that_need_the_same_are_told_together(tmp_path: Path) -> None:
+async def test_taints_that_somebody_sets_at_the_same_moment_are_kept(tmp_path: Path) -> None:
+    nodes = Nodes(row("n1"))
+    tried: list[Call] = []
+
+    def meanwhile(call: Call) -> Answer | None:
+        if call.method != "PATCH" or "merge" not in call.headers["content-type"]:
+            return None
+        tried.append(call)
+        assert json.loads(call.body)["metadata"] == {"resourceVersion": str(len(tried))}
+        if len(tried) > 1:
+            return None
+        now = row("n1", taints=[_taint("theirs")])
+        now["metadata"]["resourceVersion"] = "2"
+        nodes.put(now)
+        return status(409, "the object has been modified", "Conflict")
+
+    nodes.api.http.hook = meanwhile
+    await changed(nodes.context(tmp_path, "n1"), NodesSet(nodes=(WANTED,)))
+    assert nodes.taints() == [_taint("theirs"), _taint("gpu", "true")]
+
+
+async def test_many_nodes_are_set_at_the_same_time(tmp_path: Path) -> None:
     names = [f"n{number}" for number in range(5)]
     nodes = Nodes(*map(row, names))
     settings = tuple(NodeSetting(name, (), ("a:NoSchedule",)) for name in names)
     await changed(nodes.context(tmp_path, *names), NodesSet(nodes=settings))
-    assert nodes.told == ["taint nodes n0 n1 n2 n3 n4 a:NoSchedule --overwrite"]
-    assert nodes.api.verbs() == ["get", "taint", "apply"]
+    assert all(nodes.taints(name) == [_taint("a")] for name in names)
+    assert nodes.changes == ["patch"] * 5 + ["apply"] * 5
 
 
 async def test_hosts_that_were_lost_do_not_count(tmp_path: Path) -> None:
@@ -165,9 +188,10 @@ async def test_what_precheck_found_is_not_asked_for_again_but_by_a_second_try(tm
     ctx, step = nodes.context(tmp_path, "n1"), NodesSet(nodes=(WANTED,))
     assert not (await step.precheck(ctx)).satisfied
     await changed(ctx, step)
-    assert nodes.api.verbs() == ["get", "taint", "apply"]
+    asked = [call.path for call in nodes.api.http.calls]
+    assert asked.count("/api/v1/nodes") == 1
     await changed(ctx, step)
-    assert nodes.api.verbs()[3:] == ["get", "taint", "apply"]
+    assert [call.path for call in nodes.api.http.calls].count("/api/v1/nodes") == 2
 
 
 async def test_a_node_that_does_not_register_is_named(tmp_path: Path) -> None:
@@ -185,9 +209,11 @@ async def test_waiting_for_nodes_watches_and_does_not_ask_again_and_again(tmp_pa
     ctx = nodes.context(tmp_path, "n1")
     step = NodesReady(nodes=("n1",), plugin="flannel", patience=30)
     assert (await step.precheck(ctx)).reason == "not Ready yet: n1"
-    nodes.api.other = _becomes_ready(nodes)
-    await changed(ctx, step)
-    assert nodes.told == ["wait --for=condition=Ready --timeout=30s node/n1"]
+    running = asyncio.ensure_future(changed(ctx, step))
+    await asyncio.sleep(0.1)
+    nodes.put(row("n1"))
+    await running
+    assert len(nodes.api.http.calls) == 3, "one question for the precheck, one list, one watch"
     assert (await step.precheck(ctx)).satisfied
 
 
@@ -263,12 +289,3 @@ def test_with_a_network_of_the_users_own_nothing_is_waited_for(tmp_path: Path) -
 
 def _taint(key: str, value: str = "") -> dict[str, str]:
     return {"key": key, "effect": "NoSchedule", **({"value": value} if value else {})}
-
-
-def _becomes_ready(nodes: Nodes) -> Any:
-    def answer(words: list[str], command: Command) -> Any:
-        if words[0] == "wait":
-            nodes.rows = [row("n1")]
-        return nodes._answer(words, command)
-
-    return answer

@@ -27,6 +27,7 @@ from kubexm.runner import Facts
 from kubexm.runtime import StepContext, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
+from tests.http_stub import Answer
 from tests.unit.components.around import cluster, context_of
 from tests.unit.components.kube_api import KubeApi, changed
 from tests.unit.components.verify.test_asking import NSLOOKUP
@@ -158,14 +159,10 @@ class Cluster:
 
     def _answer(self, words: list[str], command: Command) -> str | tuple[int, str] | None:
         match words:
-            case ["get", "configmap", *_]:
-                return json.dumps(self.record) if self.record else ""
             case ["get", "node", *_]:
                 return self.images
             case ["get", "storageclass", *_]:
                 return "slow\tfalse\nfast\ttrue\n"
-            case ["get", "pods", "-n", *_]:
-                return '{"items": []}'
             case ["get", "events", *_]:
                 return ""
             case ["wait", *_]:
@@ -182,6 +179,7 @@ class Cluster:
                 for item in json.loads(command.stdin)["items"]:
                     if item["kind"] == "ConfigMap":
                         self.record = item["data"]
+                        self.api.objects["", "ConfigMap", "kube-system", item["metadata"]["name"]] = item
                     self.pods += [item] if item["kind"] == "Pod" else []
                 return "10.96.7.7" if "-o" in words else "applied"
         return None
@@ -307,19 +305,20 @@ async def test_a_namespace_that_cannot_be_removed_is_told(tmp_path: Path) -> Non
 
 async def test_only_an_api_server_that_is_ready_is_well(tmp_path: Path) -> None:
     api = KubeApi()
-    api.other = lambda words, command: (1, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed")
+    failed = b"[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed"
+    api.http.paths["/readyz"] = Answer(status=500, body=failed)
     step = ApiServerReady(patience=0.1)
     assert "[-]etcd failed" in (await step.precheck(api.context(tmp_path))).reason
     with pytest.raises(StepError, match="etcd failed") as caught:
         await step.run(api.context(tmp_path))
     assert caught.value.host == "n1"
-    api.other = lambda words, command: "ok"
+    api.http.paths["/readyz"] = Answer(body=b"ok")
     assert (await step.precheck(api.context(tmp_path))).satisfied
 
 
-async def test_in_create_an_api_server_that_says_it_is_ready_takes_no_kubectl(tmp_path: Path) -> None:
+async def test_in_create_an_api_server_that_says_it_is_ready_takes_no_credentials(tmp_path: Path) -> None:
     api = KubeApi()
-    api.other = lambda words, command: (1, "[-]etcd failed")
+    api.http.paths["/readyz"] = Answer(status=500, body=b"[-]etcd failed")
     api.connector.on(re.compile(r"(?s).*curl .*"), exit_code=22)
     api.connector.on(re.compile(r"(?s).*curl .*--cacert .* https://127\.0\.0\.1:6443/readyz$"), times=1)
     context = memory_context(
@@ -328,17 +327,24 @@ async def test_in_create_an_api_server_that_says_it_is_ready_takes_no_kubectl(tm
     ctx = context.step_context("x.y.z", UnitConnector(api.connector, Transcript), "run-1")
     step = ApiServerReady(port=6443, patience=0.1)
     assert (await step.precheck(ctx)).satisfied
-    assert not api.calls
+    assert not api.http.calls
     assert "[-]etcd failed" in (await step.precheck(ctx)).reason
     assert planned(tmp_path).nodes["verify.state.api-servers"].step == ApiServerReady(port=6443, patience=180.0)
     alone = planned(tmp_path, alone=True).nodes["verify.state.api-servers"].step
     assert alone == ApiServerReady(patience=30.0), "whoever asks for proof hears it as the administrator"
 
 
+def node(api: KubeApi, name: str, *, ready: bool = True) -> None:
+    told = {"type": "Ready", "status": str(ready), "message": "" if ready else "cni plugin not initialized"}
+    metadata = {"name": name, "uid": f"uid-{name}"}
+    document = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"conditions": [told]}}
+    api.objects["", "Node", "", name] = document
+
+
 async def test_who_brings_the_network_is_told_what_is_left(tmp_path: Path) -> None:
     api = KubeApi()
-    rows = ["a\tu1\tFalse\t{}\t[]\t\tcni plugin not initialized", "b\tu2\tTrue\t{}\t[]\t\t"]
-    api.other = lambda words, command: "\n".join(rows)
+    node(api, "a", ready=False)
+    node(api, "b")
     ctx = api.context(tmp_path)
     assert (await NodesHealthy(nodes=("a", "b"), network=False).precheck(ctx)).satisfied
     [told] = ctx.warnings
@@ -346,7 +352,7 @@ async def test_who_brings_the_network_is_told_what_is_left(tmp_path: Path) -> No
     assert (await NodesHealthy(nodes=("a", "b")).precheck(api.context(tmp_path))).reason == (
         "a is not Ready: cni plugin not initialized"
     )
-    rows[0] = rows[0].replace("False", "True")
+    node(api, "a")
     ctx = api.context(tmp_path)
     assert (await NodesHealthy(nodes=("a", "b"), network=False).precheck(ctx)).satisfied
     assert ctx.warnings == []
@@ -374,11 +380,12 @@ async def test_a_member_of_etcd_without_a_quorum_is_named(tmp_path: Path, pod: b
 
 async def test_pods_of_the_control_plane_that_are_missing_or_not_ready_are_named(tmp_path: Path) -> None:
     api = KubeApi()
-    pod = {"metadata": {"name": "kube-scheduler-a", "namespace": "kube-system"}, "spec": {"nodeName": "a"}}
+    labels = {"tier": "control-plane"}
+    metadata = {"name": "kube-scheduler-a", "namespace": "kube-system", "uid": "p1", "labels": labels}
     status = {"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": []}
-    api.other = lambda words, command: json.dumps({"items": [{**pod, "status": status}]}) if words[1] == "pods" else ""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "a"}, "status": status}
+    api.objects["", "Pod", "kube-system", "kube-scheduler-a"] = pod
     step = ControlPlanePodsReady(pods=("kube-scheduler-a", "kube-apiserver-a"), patience=0.1)
     with pytest.raises(StepError, match="kube-apiserver-a is not there; pod kube-scheduler-a is not ready"):
         await step.run(api.context(tmp_path))
-    waited = [words for words in api.calls if words[0] == "wait"]
-    assert [words[-2:] for words in waited] == [["pod/kube-scheduler-a", "pod/kube-apiserver-a"]], "once, by watching"
+    assert len([call for call in api.http.calls if call.query.get("watch")]) == 1, "once, by watching"
