@@ -1,4 +1,4 @@
-"""The way to the API for every component: manifests that are applied, and kubectl on a control plane. Plans nothing.
+"""The way to the API for every component: one client, and manifests that are applied with it. Plans nothing.
 
 What it leaves: objects in the cluster, their inventories (Secrets `kubexm-applied-…` in kube-system), and kubectl's
 cache in /run/kubexm/kubectl on the control plane that was asked.
