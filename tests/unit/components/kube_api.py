@@ -40,7 +40,7 @@ current-context: admin@demo
 class KubeApi:
     """Objects, and what the API says of them: over HTTP, or by kubectl where the host forwards no connections."""
 
-    def __init__(self, name: str = "n1", *, forwards: bool = True) -> None:
+    def __init__(self, name: str = "n1", *, forwards: bool = True, connector: MemoryConnector | None = None) -> None:
         self.objects: dict[Identity, dict[str, Any]] = {}
         self.calls: list[list[str]] = []
         self.down: list[str] = []
@@ -50,11 +50,11 @@ class KubeApi:
         self.other: Callable[[list[str], Command], str | tuple[int, str] | None] = lambda words, command: None
         """Asked for what is not get, apply or delete."""
         self._count = 0
-        self.connector = MemoryConnector(name).on(re.compile(r"(?s).*kubectl .*"), callback=self._answer)
+        self.connector = (connector or MemoryConnector(name)).on(re.compile(r"(?s).*kubectl .*"), callback=self._answer)
         self.http = HttpFace(lambda: list(self.objects.values()), self._applied, self._deleted)
         """What is asked over HTTP."""
         if forwards:
-            self.connector.on(re.compile(r"(?s).*cat -- /etc/kubernetes/admin.conf"), stdout=ADMIN_CONF)
+            self.connector.on(re.compile(r"(?s).*cat -- /etc/kubernetes/\S*admin.conf"), stdout=ADMIN_CONF)
             self.connector.listen("127.0.0.1", 6443, self._serve)
 
     def context(self, work_dir: Path, *, run: str = "run-1") -> StepContext:

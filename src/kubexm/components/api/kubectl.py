@@ -40,15 +40,6 @@ _LATER: Final = re.compile(
     r"|failed calling webhook|no endpoints available for service"
 )
 """Something the change stands on is not there yet, and may be in a moment."""
-_UNTIL: Final = """\
-read -r t r </proc/uptime
-end=$((${{t%.*}} + {within}))
-until out=$({ask}) && [ -n "$out" ]; do
-  read -r t r </proc/uptime
-  if [ "${{t%.*}}" -ge "$end" ]; then exit 1; fi
-  sleep 0.3
-done
-"""
 _FIRST_WAIT, _LONGEST_WAIT = 0.3, 3.0
 _READ_PATIENCE = 5.0
 
@@ -93,11 +84,6 @@ class Kubectl:
                 return result
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
-
-    async def until(self, *words: str, within: float, display: str) -> CommandResult:
-        """Asks, on the host, until the answer is not empty; fails with the last errors when it is so for too long."""
-        script = _UNTIL.format(ask=self._command(words), within=round(within))
-        return await self.host.command.read(script, within=within + 30.0, check=False, long=True, display=display)
 
     async def change(
         self,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from kubexm.components.api import Kubectl
+from kubexm.components.api import Ref, kube_client
 from kubexm.components.kubeadm.layout import CONFIG, DIGEST
 from kubexm.connector.base import shell
+from kubexm.errors import ApiUnavailable
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 
 __all__ = ["SettingsUploaded"]
 
-_MAPS: Final = ("configmap/kubeadm-config", "configmap/kubelet-config")
-_SYSTEM: Final = ("-n", "kube-system")
+_MAPS: Final = tuple(Ref("", "ConfigMap", "kube-system", name, "v1") for name in ("kubeadm-config", "kubelet-config"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +27,12 @@ class SettingsUploaded(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Reads the note, in one read."""
-        path = DIGEST.replace(".", "\\.")
-        form = '-o=jsonpath={range .items[*]}{.metadata.annotations.%s}{"\\n"}{end}' % path  # noqa: UP031
-        result = await Kubectl(ctx.host).read("get", *_MAPS, *_SYSTEM, "--ignore-not-found", form)
-        if result.ok and result.text.split() == [self.digest] * len(_MAPS):
+        try:
+            found = await kube_client(ctx).get_many(_MAPS, metadata_only=True)
+        except ApiUnavailable:
+            return Check(False, reason="the API does not answer")
+        noted = [(one["metadata"].get("annotations") or {}).get(DIGEST) for one in found]
+        if noted == [self.digest] * len(_MAPS):
             return Check(True)
         return Check(False, reason="they are not there, or of other settings")
 
@@ -37,8 +40,8 @@ class SettingsUploaded(Step):
         """Has kubeadm upload them, then notes what they are of."""
         command = shell("kubeadm", "init", "phase", "upload-config", "all", "--config", CONFIG)
         await ctx.host.command.run(command, long=True, within=120)
-        note = ("annotate", *_MAPS, *_SYSTEM, "--overwrite", f"{DIGEST}={self.digest}")
-        await Kubectl(ctx.host).change(*note, patience=30.0, display="note what was uploaded")
+        client, note = kube_client(ctx, patience=30.0), {"metadata": {"annotations": {DIGEST: self.digest}}}
+        await asyncio.gather(*(client.patch(ref, note) for ref in _MAPS))
 
     def reads(self) -> Resources:
         """Both objects."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kubexm.components.api import Kubectl
+from kubexm.components.api import Kind, Selection, kube_client
 from kubexm.components.milestones import API_READY
 from kubexm.connector import Host
-from kubexm.errors import StepError
+from kubexm.errors import ApiUnavailable, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 from kubexm.task import FragmentBuilder, NodeHandle
@@ -20,7 +20,9 @@ from kubexm.task import FragmentBuilder, NodeHandle
 __all__ = ["ControllersWork", "controllers_work"]
 
 # What a controller writes into every namespace: all of them have read what they need when the first has.
-_QUESTION: Final = ("get", "configmap", "kube-root-ca.crt", "-n", "kube-system", "--ignore-not-found", "-o", "name")
+_WRITTEN: Final = Selection(
+    kind=Kind("", "v1", "ConfigMap"), namespace="kube-system", fields="metadata.name=kube-root-ca.crt"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +33,17 @@ class ControllersWork(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks for what they write."""
-        result = await Kubectl(ctx.host).read(*_QUESTION, display="ask whether controllers work")
-        if not result.ok:
+        try:
+            found = await kube_client(ctx).list(_WRITTEN, metadata_only=True)
+        except ApiUnavailable:
             return Check(False, reason="the API does not answer")
-        return Check(True) if result.text.strip() else Check(False, reason="no controller has done anything yet")
+        return Check(True) if found else Check(False, reason="no controller has done anything yet")
 
     async def run(self, ctx: StepContext) -> None:
-        """Changes nothing: waits, on the host, until they have begun."""
-        result = await Kubectl(ctx.host).until(*_QUESTION, within=self.patience, display="wait until controllers work")
-        if not result.ok:
+        """Changes nothing: watches until they have begun."""
+        if not await kube_client(ctx).until(_WRITTEN, bool, within=self.patience, patience=self.patience):
             raise StepError(
-                f"no controller manager does its work after {self.patience:g} s: {result.error_text.strip()}",
+                f"no controller manager does its work after {self.patience:g} s",
                 host=ctx.host.name,
                 hint="its log tells why: `crictl logs` or `journalctl -u kube-controller-manager` on a control plane; "
                 "`kubectl -n kube-system get lease kube-controller-manager` says who leads",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import string
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kubexm.cache import Key, Scope
-from kubexm.components.api import Kubectl
+from kubexm.components.api import kube_client
 from kubexm.components.control_plane import BOOTSTRAPPERS
 from kubexm.components.milestones import JOINING_OPEN
 from kubexm.connector import Host
@@ -39,7 +38,7 @@ class JoinTokenMade(Step):
         return Check(True, values={JOIN_TOKEN: ctx.cache.get(_MADE)})
 
     async def run(self, ctx: StepContext) -> Values:
-        """Makes one up and tells the API, over stdin."""
+        """Makes one up and tells the API."""
         name, word = _letters(6), _letters(16)
         token = Secret(f"{name}.{word}")
         until = datetime.now(UTC) + _LIFE
@@ -58,18 +57,7 @@ class JoinTokenMade(Step):
             "metadata": {"name": f"bootstrap-token-{name}", "namespace": "kube-system"},
             "stringData": data,
         }
-        await Kubectl(ctx.host).change(
-            "apply",
-            "--server-side",
-            "--field-manager",
-            "kubexm",
-            "--validate=false",
-            "-f",
-            "-",
-            stdin=json.dumps(document).encode(),
-            patience=60.0,
-            display="make a token for joining",
-        )
+        await kube_client(ctx, patience=60.0).apply([document])
         ctx.cache.set(_MADE, token)
         return {JOIN_TOKEN: token}
 

@@ -35,6 +35,7 @@ from kubexm.step import clash
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 from tests.unit.components.etcd.test_steps import head, members
+from tests.unit.components.kube_api import KubeApi
 
 PEERS = (("n1", "https://10.0.0.1:2380"), ("n2", "https://10.0.0.2:2380"), ("n3", "https://10.0.0.3:2380"))
 OTHERS = (("n2", "https://10.0.0.2:2379"), ("n3", "https://10.0.0.3:2379"))
@@ -527,15 +528,16 @@ async def test_a_member_says_itself_whether_it_votes(bench: Bench, tmp_path: Pat
 
 
 async def test_settings_are_uploaded_once_and_noted(bench: Bench) -> None:
-    step, noted = SettingsUploaded(digest="d1"), [""]
-    bench.memory.on(anything("get configmap/kubeadm-config configmap/kubelet-config"), callback=lambda _: noted[0])
-    bench.memory.on(anything("kubeadm init phase upload-config all --config /etc/kubernetes/kubeadm.yaml"))
+    step, api = SettingsUploaded(digest="d1"), KubeApi(connector=bench.memory)
 
-    def note(_: Command) -> str:
-        noted[0] = "d1\nd1\n"
+    def uploaded(_: Command) -> str:
+        for name in ("kubeadm-config", "kubelet-config"):
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "kube-system"}}
+            api.objects["", "ConfigMap", "kube-system", name] = document
         return ""
 
-    bench.memory.on(anything("annotate.*kubexm.io/digest=d1"), callback=note)
+    upload = "kubeadm init phase upload-config all --config /etc/kubernetes/kubeadm.yaml"
+    bench.memory.on(anything(upload), callback=uploaded)
     assert (await step.precheck(bench.ctx)).satisfied is False
     await bench.run(step)
     assert (await step.precheck(bench.ctx)).satisfied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -32,9 +33,12 @@ from kubexm.step import ServiceRunning
 from kubexm.step.content import sha256_of
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
+from tests.unit.components.kube_api import KubeApi
+from tests.unit.components.kube_http import status
 
 SERVER, OWN = "https://lb:6443", "https://127.0.0.1:6443"
 YEAR = 365 * 24 * 3600
+CONF_READ = re.compile(r"(?s).*cat -- /etc/kubernetes/admin.conf")
 TOKEN = "abcdef.0123456789abcdef"
 CONF = sha256_of(kubelet_conf("n1", SERVER).encode())
 BOOTSTRAP = sha256_of(bootstrap_conf(SERVER, TOKEN).encode())
@@ -203,20 +207,19 @@ async def test_a_control_plane_is_registered_once_the_api_knows_it(host: Host) -
     assert (await NodeRegistered().precheck(host.ctx)).satisfied
 
 
-async def test_a_token_is_made_over_stdin_and_never_used_by_another_process(host: Host) -> None:
-    step = JoinTokenMade()
-    sent: list[Command] = []
-    host.memory.on(re.compile(r".*kubectl.*apply.*", re.DOTALL), callback=sent.append)
+async def test_a_token_is_made_and_never_used_by_another_process(host: Host) -> None:
+    step, api = JoinTokenMade(), KubeApi(connector=host.memory)
     assert (await step.precheck(host.ctx)).satisfied is False
     values = await host.run(step)
     token = values[JOIN_TOKEN].reveal()
     assert re.fullmatch(r"[a-z0-9]{6}\.[a-z0-9]{16}", token)
-    document = json.loads(sent[0].stdin or b"")
+    document = api.find("Secret", f"bootstrap-token-{token[:6]}")
+    assert document is not None
     assert document["stringData"]["token-secret"] == token.partition(".")[2]
-    assert document["metadata"] == {"name": f"bootstrap-token-{token[:6]}", "namespace": "kube-system"}
     until = datetime.fromisoformat(document["stringData"]["expiration"])
     assert timedelta(0) < until - datetime.now(UTC) <= timedelta(hours=1)
-    assert token not in sent[0].script
+    assert all(token not in script for script in host.memory.scripts)
+    assert all(token.partition(".")[2] not in change for change in host.memory.streams.changes)
     check = await step.precheck(host.ctx)
     assert check.satisfied
     assert check.values[JOIN_TOKEN].reveal() == token
@@ -224,60 +227,60 @@ async def test_a_token_is_made_over_stdin_and_never_used_by_another_process(host
     assert JOIN_TOKEN.secret
 
 
+def written(api: KubeApi) -> None:
+    metadata = {"name": "kube-root-ca.crt", "namespace": "kube-system", "uid": "u1"}
+    api.objects["", "ConfigMap", "kube-system", "kube-root-ca.crt"] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+    }
+    api.http.changed()
+
+
 async def test_kubelets_wait_until_controllers_work(host: Host) -> None:
-    asked = re.compile(r"(?s)(?!.*until out=).*kubectl.*kube-root-ca\.crt.*")
-    waits = re.compile(r"(?s).*until out=.*kube-root-ca\.crt.*")
-    step = ControllersWork()
-    host.memory.on(asked, stderr="Forbidden", exit_code=1)
-    assert (await step.precheck(host.ctx)).reason == "the API does not answer"
-    host.memory.on(asked)
+    step, api = ControllersWork(), KubeApi(connector=host.memory)
     assert (await step.precheck(host.ctx)).reason == "no controller has done anything yet"
-    host.memory.on(asked, stdout="configmap/kube-root-ca.crt\n")
+    running = asyncio.ensure_future(step.run(host.ctx))
+    await asyncio.sleep(0.1)
+    written(api)
+    await running
     assert (await step.precheck(host.ctx)).satisfied
-    host.memory.on(waits)
-    await step.run(host.ctx)
-    host.memory.on(waits, stderr="Unauthorized", exit_code=1)
-    with pytest.raises(StepError, match="no controller manager does its work after 120 s: Unauthorized") as caught:
-        await step.run(host.ctx)
+
+
+async def test_controllers_that_do_not_begin_are_named(host: Host) -> None:
+    KubeApi(connector=host.memory)
+    with pytest.raises(StepError, match="no controller manager does its work after 0.2 s") as caught:  # noqa: RUF043
+        await ControllersWork(patience=0.2).run(host.ctx)
     assert "kube-controller-manager" in caught.value.hint
+    host.memory.on(CONF_READ, exit_code=44)
+    await host.memory.close()
+    assert (await ControllersWork().precheck(host.ctx)).reason == "the API does not answer"
 
 
 async def test_founding_objects_are_compared_and_applied_with_the_one_identity_that_may(host: Host) -> None:
-    step, objects = FoundingObjectsApplied(), [admin_binding(), *joining_objects()]
-    live: list[Any] = []
-    host.memory.on(
-        re.compile(r".*admin\.conf.* get .*", re.DOTALL), callback=lambda _: json.dumps({"items": live}) if live else ""
-    )
-    check = await step.precheck(host.ctx)
-    assert check.satisfied is False
-    live[:] = [{**item, "metadata": {**item["metadata"], "uid": "1"}} for item in objects]
-    assert (await step.precheck(host.ctx)).satisfied
-    live[0] = {**live[0], "subjects": []}
-    assert "kubeadm:cluster-admins" in (await step.precheck(host.ctx)).reason
-    sent: list[Command] = []
-
-    def applied(command: Command) -> str:
-        sent.append(command)
-        return json.dumps({"kind": "List", "items": objects})
-
-    host.memory.on(re.compile(r".*super-admin\.conf.* apply .*", re.DOTALL), callback=applied)
+    step, api = FoundingObjectsApplied(), KubeApi(connector=host.memory)
+    objects = [admin_binding(), *joining_objects()]
+    assert (await step.precheck(host.ctx)).satisfied is False
     await host.run(step)
-    assert json.loads(sent[0].stdin or b"")["items"] == objects
+    assert len(api.objects) == len(objects)
+    assert "super-admin.conf" in host.memory.scripts[-1], "admin.conf has no rights before"
+    api.http.calls.clear()
     assert (await step.precheck(host.ctx)).satisfied, "as the apply itself tells"
-    assert (await step.precheck(host.ctx)).satisfied is False, "which is believed once"
+    assert not api.http.calls
+    name = objects[0]["metadata"]["name"]
+    api.edit(objects[0]["kind"], name, "subjects", [])
+    assert name in (await step.precheck(host.ctx)).reason, "which is believed once"
+    await host.run(step)
+    assert (await step.precheck(host.ctx)).satisfied
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        ("The connection to the server 127.0.0.1:6443 was refused: connection refused", "the API does not answer yet"),
-        ('User "kubernetes-admin" cannot get resource: forbidden', "administrators may do nothing yet"),
-    ],
-)
-async def test_why_founding_objects_cannot_be_seen(host: Host, error: str, reason: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr("kubexm.components.api.kubectl._FIRST_WAIT", 100.0)
-    host.memory.on(re.compile(r".*admin\.conf.* get .*", re.DOTALL), stderr=error, exit_code=1)
-    assert (await FoundingObjectsApplied().precheck(host.ctx)).reason == reason
+async def test_why_founding_objects_cannot_be_seen(host: Host) -> None:
+    api = KubeApi(connector=host.memory)
+    api.http.hook = lambda call: status(403, "clusterrolebindings is forbidden", "Forbidden")
+    assert (await FoundingObjectsApplied().precheck(host.ctx)).reason == "administrators may do nothing yet"
+    host.memory.on(CONF_READ, exit_code=44)
+    await host.memory.close()
+    assert (await FoundingObjectsApplied().precheck(host.ctx)).reason == "the API does not answer yet"
 
 
 @pytest.mark.parametrize("roles", [None, ()])
