@@ -137,15 +137,20 @@ def _from_upstream(build: BundleBuild, source: From, output: Streamed) -> Path |
     (version,), arch, cache = build.contents.kubernetes, build.contents.arch, build.cache.root
     if (kept := upstream.downloaded(version, arch, cache)) is not None:
         return kept
-    if source is From.AUTO and all(build.state().values()):
+    left = [name for name, entry in build.state().items() if entry is None]
+    if source is From.AUTO and not left:
         return None
     sites = upstream.sites(version, arch)
     with _progress(output) as progress:
         if source is From.AUTO:
             progress.note(f"Trying {', '.join(site.host for site in sites)}, for {upstream.PROBE_SECONDS:g} s at most")
             if reason := run(upstream.probe(sites)):
-                progress.note(f"Building Kubernetes {version} from source, because {reason}")
-                progress.note(upstream.BUILDING_TAKES)
+                progress.note(
+                    f"Building Kubernetes {version} from source, because not every site can be used: {reason}"
+                )
+                progress.note(
+                    f"Artefacts left to build: {len(left)} of {len(build.state())}. {upstream.BUILDING_TAKES}"
+                )
                 return None
         progress.note(f"Downloading Kubernetes {version} and everything it needs. {upstream.DOWNLOADING_TAKES}")
         try:

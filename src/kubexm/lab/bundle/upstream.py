@@ -33,7 +33,7 @@ __all__ = [
 PROBE_SECONDS: Final = 5.0
 DOWNLOADING_TAKES: Final = "This takes about a minute on a fast connection; what is downloaded is kept."
 BUILDING_TAKES: Final = (
-    "The first build takes about 15 minutes on two idle cores, longer on a busy machine. It is kept, and "
+    "A build from nothing takes about 15 minutes on two idle cores, longer on a busy machine. It is kept, and "
     "continues where it was stopped."
 )
 _OPTIONAL: Final = ("helm", "registry", "upgrade")
@@ -70,19 +70,23 @@ async def probe(
     """Asks all of them at once for something small; why they cannot be used, or nothing if all of them answer."""
     async with open_client(ca_file=ca_file, trust_env=trust_env) as client:
         found = await asyncio.gather(*(_ask(client, site, seconds) for site in named))
-    return "; ".join(reason for reason in found if reason)
+    hosts: dict[str, list[str]] = {}
+    for host, reason in found:
+        hosts.setdefault(reason, []).append(host)
+    return "; ".join(f"{', '.join(those)}: {reason}" for reason, those in hosts.items() if reason)
 
 
-async def _ask(client: httpx.AsyncClient, site: Site, seconds: float) -> str:
+async def _ask(client: httpx.AsyncClient, site: Site, seconds: float) -> tuple[str, str]:
+    """The host, and what is wrong with it."""
     try:
         async with asyncio.timeout(seconds), following(client)(site.url, {}) as answer:
-            return "" if answer.status_code in _ANSWERS else f"{site.host} answers with {answer.status_code}"
+            return site.host, "" if answer.status_code in _ANSWERS else f"HTTP {answer.status_code}"
     except TimeoutError:
-        return f"{site.host} does not answer within {seconds:g} s"
+        return site.host, f"no answer within {seconds:g} s"
     except Transient as error:
-        return f"{site.host} cannot be reached: {error.reason}"
+        return site.host, error.reason
     except AssetError as error:
-        return f"{site.host} cannot be used: {error.message}"
+        return site.host, error.message
 
 
 def place(kubernetes: str, arch: str, cache: Path) -> Path:

@@ -54,11 +54,12 @@ async def test_a_site_that_does_not_is_named_with_the_reason() -> None:
                 Site(host="forbids", url=proxy),
                 Site(host="answers", url=good),
                 Site(host="is-closed", url=closed),
+                Site(host="forbids-too", url=proxy),
             ]
             found = (await probe(named, seconds=0.5, trust_env=False)).split("; ")
-    assert found[0] == "hangs does not answer within 0.5 s"
-    assert found[1] == "forbids answers with 403"
-    assert found[2].startswith("is-closed cannot be reached: ")
+    assert found[0] == "hangs: no answer within 0.5 s"
+    assert found[1] == "forbids, forbids-too: HTTP 403", "the same reason is given once"
+    assert found[2].startswith("is-closed: no connection: ")
     assert len(found) == 3
 
 
