@@ -41,9 +41,12 @@ class ReadAhead:
         if not any(self._state.layout.reads):
             return
         layout = self._state.layout
-        for host, index in layout.host_index.items():
+        places: dict[str, list[Unit]] = {}
+        for unit in layout.each_unit():
+            places.setdefault(layout.hosts[self._state.place[unit]], []).append(unit)
+        for host, units in places.items():
             if host in self._ctx.host_runtimes:
-                self._readers.add(asyncio.create_task(self._read_host(layout.units_of_host[index])))
+                self._readers.add(asyncio.create_task(self._read_host(units)))
 
     async def stop(self) -> None:
         """Ends what is still being read."""
@@ -107,14 +110,14 @@ class ReadAhead:
 
     async def _read(self, unit: Unit) -> None:
         layout = self._state.layout
-        node, host = layout.nodes[layout.unit_node[unit]], layout.hosts[layout.unit_host[unit]]
+        node, host, place = layout.node_of(unit), layout.host_of(unit), self._state.place[unit]
         since = self._state.claims.clock
-        attempt = Attempt(self._ctx, self._recorder, self._run, node, host)
+        attempt = Attempt(self._ctx, self._recorder, self._run, node, host, layout.hosts[place])
         try:
             check = await attempt.precheck()
         except Exception:  # noqa: BLE001 - whatever it is, it is met again and told when the unit's turn comes
             return
-        if check.satisfied:
+        if check.satisfied and self._state.place[unit] == place:
             self._checks[unit] = check
             if attempt.step_context.warnings:
                 self._warnings[unit] = attempt.step_context.warnings

@@ -38,19 +38,30 @@ class Outcome:
 class Attempt:
     """One go at one unit."""
 
-    __slots__ = ("_ctx", "_log", "_recorder", "connector", "host", "node", "step_context")
+    __slots__ = ("_ctx", "_log", "_recorder", "actor", "connector", "host", "movable", "node", "step_context")
 
     def __init__(
-        self, ctx: Context, recorder: Recorder, run: str, node: ExecutionNode, host: str, urgency: float = 0.0
+        self,
+        ctx: Context,
+        recorder: Recorder,
+        run: str,
+        node: ExecutionNode,
+        host: str,
+        actor: str,
+        urgency: float = 0.0,
     ) -> None:
+        """`host` is what the unit is about, `actor` the host it acts from."""
         self._ctx = ctx
         self._recorder = recorder
         self.host = host
+        self.actor = actor
+        self.movable = True
+        """Whether another host may take over: not once something has begun that cannot be read back."""
         self._log: UnitLog | None = None
         self.node = node
-        runtime = ctx.host_runtimes[host]
+        runtime = ctx.host_runtimes[actor]
         self.connector = UnitConnector(runtime.connector, self._transcript, urgency)
-        self.step_context = StepContext(ctx, node.id, runtime, self.connector, run)
+        self.step_context = StepContext(ctx, node.id, runtime, self.connector, run, subject=host)
 
     def _transcript(self) -> Transcript:
         if self._log is None:
@@ -74,13 +85,12 @@ class Attempt:
     async def change(self, number: int, receipts: str, before: Check) -> Outcome:
         """Makes intent durable, runs the step, and reads back until its state holds, if that can be read at all."""
         timeout = self.node.timeout or _RUN_TIMEOUT
-        facts = self._ctx.host_runtimes[self.host].facts
-        self._recorder.emit(
-            _RUNNING,
-            self.node.id,
-            self.host,
-            {"attempt": number, "receipts": receipts, "boot": facts.boot_id, "deadline": time.time() + timeout},
-        )
+        facts = self._ctx.host_runtimes[self.actor].facts
+        self.movable = before.satisfied is not None
+        intent = {"attempt": number, "receipts": receipts, "boot": facts.boot_id, "deadline": time.time() + timeout}
+        if self.actor != self.host:
+            intent["actor"] = self.actor
+        self._recorder.emit(_RUNNING, self.node.id, self.host, intent)
         if (pending := self._recorder.journal.pending()) is not None:
             await pending
         self.connector.begin(receipts)
@@ -116,7 +126,10 @@ class Attempt:
     async def settle(self, prior: PriorAttempt) -> Outcome | None:
         """Finds out how an interrupted change ended: done, or None if it may be run (again). Raises if it failed."""
         connector = self.connector
-        receipts = await connector.settle(f"{prior.receipts}.", wait=max(0.0, prior.deadline - time.time()))
+        there = (prior.actor or self.host) == self.actor
+        receipts: tuple[Receipt, ...] = ()
+        if there:  # else the host that has the receipts cannot be reached
+            receipts = await connector.settle(f"{prior.receipts}.", wait=max(0.0, prior.deadline - time.time()))
         check = await self.precheck()
         if check.satisfied:
             return Outcome(changed=True, check=check, values=check.values)
@@ -127,7 +140,7 @@ class Attempt:
         if receipts and self.node.step.commands == 1:
             self._judge(receipts[-1])
             return Outcome(changed=True, check=check)
-        if not receipts and prior.boot_id and await connector.boot_id() == prior.boot_id:
+        if there and not receipts and prior.boot_id and await connector.boot_id() == prior.boot_id:
             return None  # no receipt on the same boot: the command never began
         raise self.unknown()
 

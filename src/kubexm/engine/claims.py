@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kubexm.engine.layout import HostIndex, Layout, NodeIndex, Unit, by_node
 from kubexm.step import EVERYTHING, OUTCOME, clash, clash_in_cluster
 
@@ -11,8 +13,10 @@ __all__ = ["Claims"]
 class Claims:
     """Intersecting writes on a host exclude each other; a verdict read ahead dies with the next write it could see."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, place: Mapping[Unit, HostIndex]) -> None:
+        """`place`: the host each unit acts from, which is where its files and units are."""
         self._layout = layout
+        self._place = place
         self.clock = 0
         self._active: dict[HostIndex, list[Unit]] = {host: [] for host in layout.host_index.values()}
         self._log: dict[HostIndex, list[_Write]] = {}
@@ -31,7 +35,7 @@ class Claims:
         mine = layout.writes[layout.unit_node[unit]]
         if not mine:
             return True
-        host = layout.unit_host[unit]
+        host = self._place[unit]
         if unit in self._verdicts.get(host, ()):
             return True  # it will not write: what it would write is so already
         active = self._active[host]
@@ -47,7 +51,7 @@ class Claims:
         layout = self._layout
         if not layout.writes[layout.unit_node[unit]]:
             return
-        active = self._active[layout.unit_host[unit]]
+        active = self._active[self._place[unit]]
         if unit in active:
             active.remove(unit)
         write = self._open.pop(unit, None)
@@ -58,7 +62,7 @@ class Claims:
     def begin(self, unit: Unit) -> None:
         """The unit's write begins: every verdict that could see it is void."""
         layout = self._layout
-        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        node, host = layout.unit_node[unit], self._place[unit]
         mine = layout.writes[node]
         if not mine:
             return
@@ -78,7 +82,7 @@ class Claims:
     def note(self, unit: Unit, since: int) -> bool:
         """Keeps a SATISFIED verdict that was read from clock `since` on; False if a write overlapped the reading."""
         layout = self._layout
-        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        node, host = layout.unit_node[unit], self._place[unit]
         mine = layout.reads[node]
         writes = layout.writes
         if self._sees_outcome[node]:
@@ -96,11 +100,16 @@ class Claims:
 
     def satisfied(self, unit: Unit) -> bool:
         """True if a verdict read ahead says so and nothing it read has been written since."""
-        return unit in self._verdicts.get(self._layout.unit_host[unit], ())
+        return unit in self._verdicts.get(self._place[unit], ())
+
+    def forget(self, unit: Unit) -> None:
+        """The unit is to act from elsewhere: what it saw there may differ."""
+        if self.satisfied(unit):
+            self._void({unit})
 
     def _void(self, units: set[Unit]) -> None:
         for unit in units:
-            self._verdicts[self._layout.unit_host[unit]].discard(unit)
+            self._verdicts[self._place[unit]].discard(unit)
             self._cluster_verdicts.discard(unit)
             self._outcome_verdicts.discard(unit)
 

@@ -43,7 +43,7 @@ class Layout:
     def __init__(self, graph: ExecutionGraph) -> None:
         self.graph = graph
         self.nodes: Table[NodeIndex, ExecutionNode] = cast("Table[NodeIndex, ExecutionNode]", [*graph.nodes.values()])
-        self.hosts: Table[HostIndex, str] = cast("Table[HostIndex, str]", [*graph.hosts])
+        self.hosts: Table[HostIndex, str] = cast("Table[HostIndex, str]", [*graph.hosts, *graph.actors])
         self.host_index = {host: HostIndex(index) for index, host in enumerate(self.hosts)}
         self.node_index = {node.id: NodeIndex(index) for index, node in enumerate(self.nodes)}
         self._place_units()
@@ -53,6 +53,9 @@ class Layout:
         self.consumes: Table[NodeIndex, bool] = by_node(bool(node.step.consumes()) for node in self.nodes)
         self.reads: Table[NodeIndex, Resources] = by_node(node.step.reads() for node in self.nodes)
         self.writes: Table[NodeIndex, Resources] = by_node(node.step.writes() for node in self.nodes)
+        self.via: Table[NodeIndex, tuple[HostIndex, ...]] = by_node(
+            tuple(self.host_index[name] for name in node.via) for node in self.nodes
+        )
         self.closer_of = self._closers()
         """The closing unit of each opening one."""
         self.rank = self._ranks()

@@ -18,7 +18,7 @@ from kubexm.engine.recorder import Recorder
 from kubexm.engine.rollback import roll_back
 from kubexm.engine.state import RunState
 from kubexm.engine.values import ValueBook
-from kubexm.errors import ConnectError, ConnectionLost, JournalError, OutcomeUnknown
+from kubexm.errors import ConnectError, ConnectionLost, JournalError, KubexmError, OutcomeUnknown
 from kubexm.events import EventKind
 from kubexm.plan import (
     ErrorInfo,
@@ -90,12 +90,17 @@ class _Run:
         """As `Cancellation.level`."""
         self._bug: BaseException | None = None
         self._lost_told: set[HostIndex] = set()
+        self._gone: dict[str, KubexmError] = {}
+        """Hosts that others acted from and that cannot be reached any more, with the error."""
         self._ahead = ReadAhead(ctx, self._state, self._recorder, options.run) if read_ahead else None
         if self._prior is not None:
             self._values.restore(graph, self._prior)
             for name in (*self._prior.done, *self._prior.under_way):
                 if self._prior.changed(name) and (unit := self._layout.unit(*name)) is not None:
                     self._note_change(unit)
+            for name, attempt in self._prior.under_way.items():
+                if attempt.actor and (unit := self._layout.unit(*name)) is not None:
+                    self._state.act_from(unit, attempt.actor)
 
     async def execute(self) -> GraphExecutionResult:
         started = time.time()
@@ -114,7 +119,7 @@ class _Run:
         self._told()
         status = self._state.status()
         if self._options.rollback and status in (RunStatus.FAILED, RunStatus.INTERRUPTED) and not self._options.dry_run:
-            await roll_back(self._ctx, self._layout, self._recorder, self._options.run, self._changed(), self._prior)
+            await roll_back(self._ctx, self._state, self._recorder, self._options.run, self._changed(), self._prior)
         self._recorder.emit(EventKind.RUN_ENDED, data={"status": status.value, "round_trips": self._round_trips()})
         await self._options.journal.durable()
         return self._result(status, started)
@@ -219,7 +224,7 @@ class _Run:
     def _why(self, root: Root) -> str:
         node, host = self._cause(root)
         if not node:
-            error = self._ctx.unreached.get(host)
+            error = self._ctx.unreached.get(host) or self._gone.get(host)
             return f"{host} could not be reached" + (f": {error.message}" if error is not None else "")
         return f"{node} failed on {host}"
 
@@ -227,10 +232,13 @@ class _Run:
 
     async def _unit(self, unit: Unit) -> None:
         layout = self._layout
-        node, host = layout.node_of(unit), layout.host_of(unit)
+        node, host, actor = layout.node_of(unit), layout.host_of(unit), layout.hosts[self._state.place[unit]]
         started = time.time()
+        if actor not in self._ctx.host_runtimes:
+            self._unreachable(unit, actor, started)
+            return
         urgency = layout.rank[layout.unit_node[unit]]
-        attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host, urgency)
+        attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host, actor, urgency)
         try:
             self._stop_before_start(unit)
             outcome = await self._carry_out(unit, attempt)
@@ -241,6 +249,14 @@ class _Run:
         else:
             if outcome is not None:
                 self._succeed(unit, attempt, outcome, started)
+
+    def _unreachable(self, unit: Unit, actor: str, started: float) -> None:
+        """It is to run in any case, and nothing can be reached that it could act from."""
+        node, host = self._layout.name(unit)
+        error = ConnectError(self._why(Root(-1 - self._layout.host_index[actor])), host=actor)
+        ended = HostResult(host, State.FAILED, started, time.time(), error=self._recorder.error(error))
+        self._recorder.done(unit, node, ended)
+        self._state.finish(unit, State.FAILED, host_gone=True)
 
     def _stop_before_start(self, unit: Unit) -> None:
         """Between a unit's turn and its start the run may have been stopped."""
@@ -307,12 +323,11 @@ class _Run:
 
     def _change(self, unit: Unit, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
         self._state.begin_run(unit)
-        index = self._layout.unit_node[unit]
         self._note_change(unit)
         number = self._state.attempts[unit]
         if self._prior is not None:
             number += self._prior.attempts.get(self._layout.name(unit), 0)
-        return attempt.change(number, f"{self._options.run}.{index}.{number}", check)
+        return attempt.change(number, f"{self._options.run}.{unit}.{number}", check)
 
     async def _settle(self, unit: Unit, attempt: Attempt) -> Outcome | None:
         """What an earlier process of this run left of this unit, if that decides it."""
@@ -345,6 +360,9 @@ class _Run:
         self._end(unit, attempt, State.SUCCEEDED if changed else State.SATISFIED, started, extra=extra)
 
     def _fail(self, unit: Unit, attempt: Attempt, error: Exception, started: float) -> None:
+        gone = isinstance(error, ConnectError | ConnectionLost)
+        if gone and self._moved(unit, attempt, error):
+            return
         if not isinstance(error, JournalError):
             delay = self._state.retry_after(unit, error)
             if delay is not None:
@@ -358,8 +376,20 @@ class _Run:
             self._state.halt()  # without a journal nothing new may start
         if self._ctx.logger.isEnabledFor(logging.DEBUG):
             self._ctx.logger.debug("%s on %s failed", attempt.node.id, attempt.host, exc_info=error)
-        gone = isinstance(error, ConnectError | ConnectionLost)
+        gone = gone and not attempt.node.via
         self._end(unit, attempt, State.FAILED, started, error=self._recorder.error(error), gone=gone)
+
+    def _moved(self, unit: Unit, attempt: Attempt, error: Exception) -> bool:
+        """True if the unit goes on from another host, or is blocked because there is none."""
+        if attempt.actor == attempt.host and not attempt.node.via:
+            return False
+        assert isinstance(error, KubexmError)
+        self._gone[attempt.actor] = error
+        if not self._state.actor_lost(unit, movable=attempt.movable):
+            return False
+        self._retrying(unit, attempt, f"{attempt.actor} cannot be reached any more: {error.message}", 0.0)
+        self._dispatch()
+        return True
 
     def _retrying(self, unit: Unit, attempt: Attempt, why: str, delay: float) -> None:
         data = {"attempt": self._state.attempts.get(unit, 0), "delay": delay, "error": why}
@@ -414,6 +444,7 @@ class _Run:
             tuple(dict.fromkeys(warnings)) if warnings else (),
             None,
             self._waited(unit, state),
+            attempt.actor if attempt.actor != attempt.host else "",
         )
         self._recorder.done(unit, attempt.node.id, result, extra)
         self._state.finish(unit, state, host_gone=gone)

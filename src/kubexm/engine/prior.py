@@ -25,6 +25,8 @@ class PriorAttempt:
     receipts: str
     boot_id: str
     deadline: float
+    actor: str = ""
+    """The host it was done from, if not its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class Prior:
                 case EventKind.UNIT_RUNNING:
                     attempts[unit] = data["attempt"]
                     begun[unit] = event.seq
-                    under_way[unit] = PriorAttempt(data["attempt"], data["receipts"], data["boot"], data["deadline"])
+                    under_way[unit] = PriorAttempt(
+                        data["attempt"], data["receipts"], data["boot"], data["deadline"], data.get("actor", "")
+                    )
                     rolled_back.discard(unit)
                 case EventKind.UNIT_RETRY:
                     under_way.pop(unit, None)

@@ -72,8 +72,7 @@ class Recorder:
             data["diff"] = diff
         if warnings:
             data["warnings"] = list(warnings)
-        if result.waited:
-            data["waited"] = True
+        data |= {name: value for name, value in (("waited", result.waited), ("actor", result.actor)) if value}
         data.update(extra or {})
         self.emit(_DONE, node, host, data)
 

@@ -92,7 +92,9 @@ class RunState:
         """`opened`: opening units of brackets that an earlier process of this run left open."""
         self.layout = layout
         self.dry_run = dry_run
-        self.claims = Claims(layout)
+        self.place: dict[Unit, HostIndex] = {unit: layout.unit_host[unit] for unit in layout.each_unit()}
+        """The host each unit acts from."""
+        self.claims = Claims(layout, self.place)
         self.stop = Stop.NO
         self.active = 0
         self.left = layout.units
@@ -135,8 +137,12 @@ class RunState:
         self._count()
         for unit in opened:
             self._bracket_opened(unit)
-        for host in lost:
+        unreached = [layout.host_index[host] for host in lost if host in layout.host_index]
+        self._gone = set(unreached)
+        """Hosts nothing can act from any more."""
+        for host in unreached:
             self._lose_from_start(host)
+        self._choose_actors()
         self._open_first()
 
     def _count(self) -> None:
@@ -221,7 +227,7 @@ class RunState:
     def unknown(self, unit: Unit) -> bool:
         """In a dry run: True if it reads what something before it would change."""
         layout = self.layout
-        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        node, host = layout.unit_node[unit], self.place[unit]
         mask, mine = layout.ancestors[node], layout.reads[node]
         here = any(mask >> j & 1 and clash(mine, layout.writes[j]) for j in self._would.get(host, ()))
         return here or any(mask >> j & 1 and clash_in_cluster(mine, layout.writes[j]) for j in self._would_cluster)
@@ -337,7 +343,7 @@ class RunState:
         node = self.layout.unit_node[unit]
         if unit in self.layout.closer_of:
             self._would_open.add(unit)
-        self._would.setdefault(self.layout.unit_host[unit], []).append(node)
+        self._would.setdefault(self.place[unit], []).append(node)
         if clash_in_cluster(self.layout.writes[node], frozenset({"*"})):
             self._would_cluster.append(node)
 
@@ -398,6 +404,60 @@ class RunState:
             undemanded = node.on_demand and unit not in self._demanded
             self._end(unit, Phase.EXCLUDED if node.excluded or undemanded else Phase.CANCELLED)
 
+    # Actors
+
+    def act_from(self, unit: Unit, host: str) -> None:
+        """An earlier process acted from there: it is where the unit is settled, if that host can be reached."""
+        index = self.layout.host_index.get(host)
+        if index is not None and index in self.layout.via[self.layout.unit_node[unit]] and index not in self._gone:
+            self.place[unit] = index
+
+    def actor_lost(self, unit: Unit, *, movable: bool) -> bool:
+        """The host an active unit acts from is gone. True if that is dealt with: the unit is taken again with another
+        actor, or is blocked because none is left. False if it may not move: nobody can tell how far it got.
+
+        Whatever the unit is about is not to blame: that costs no budget.
+        """
+        if not self.layout.via[self.layout.unit_node[unit]]:
+            return False
+        self._gone.add(self.place[unit])
+        self._choose_actors(unit)
+        if not movable:
+            return False
+        self._leave(unit)
+        if (actor := self._actor(unit)) is None:
+            self._phase[unit] = Phase.WAITING
+            self._block_without_actor(unit)
+        else:
+            self.place[unit] = actor
+            self._make_ready(unit)
+        return True
+
+    def _actor(self, unit: Unit) -> HostIndex | None:
+        candidates = self.layout.via[self.layout.unit_node[unit]]
+        return next((host for host in candidates if host not in self._gone), None)
+
+    def _choose_actors(self, active: Unit | None = None) -> None:
+        """Every unit that acts from another host does so from the first candidate that is left."""
+        for index, candidates in enumerate(self.layout.via):
+            for unit in self.layout.units_of(NodeIndex(index)) if candidates else ():
+                if unit == active or self._phase[unit] >= _FINAL or self._phase[unit] == _ACTIVE:
+                    continue
+                if self.place[unit] in candidates and self.place[unit] not in self._gone:
+                    continue
+                self.claims.forget(unit)
+                actor = self._actor(unit)
+                if actor is None:
+                    self._block_without_actor(unit)
+                else:
+                    self.place[unit] = actor
+
+    def _block_without_actor(self, unit: Unit) -> None:
+        last = self.layout.via[self.layout.unit_node[unit]][-1]
+        self.unreached.setdefault(last, Root(-1 - last))
+        self._due.discard(unit)
+        self._block([unit], Root(-1 - last))
+
     # Brackets
 
     def _bracket_opened(self, opener: Unit) -> None:
@@ -451,7 +511,7 @@ class RunState:
             self._parked_node.setdefault(node, deque()).append(unit)
             return False
         if not self.dry_run and not self.claims.take(unit):
-            self._parked_host.setdefault(self.layout.unit_host[unit], []).append(unit)
+            self._parked_host.setdefault(self.place[unit], []).append(unit)
             self._unpark_node(node)
             return False
         if most is not None:
@@ -470,7 +530,7 @@ class RunState:
         if not self.dry_run:
             self.claims.release(unit)
             if self._parked_host:
-                for other in self._parked_host.pop(self.layout.unit_host[unit], ()):
+                for other in self._parked_host.pop(self.place[unit], ()):
                     self._push(other)
 
     def _unpark_node(self, node: NodeIndex) -> None:
@@ -580,7 +640,7 @@ class RunState:
             self._drop_out(self.layout.unit_node[unit])
             return
         if host_gone:
-            self._block(self.layout.units_of_host[host], root)
+            self._block(self._acting_here(host), root)
         self._block(self._below([unit]), root)
         if self.layout.graph.policy.mode is FailureMode.FAIL_FAST:
             self.halt()
@@ -592,21 +652,34 @@ class RunState:
         self._room[name] -= 1
         return True
 
-    def _lose_from_start(self, host: str) -> None:
-        index = self.layout.host_index.get(host)
-        if index is None:
-            return
-        root = Root(-1 - index)
-        if self._spend(host):
-            self.lost[index] = root
-            self._drop_host(index, root)
-        else:
-            self.unreached[index] = root
-            self._block(self.layout.units_of_host[index], root)
+    def _lose_from_start(self, host: HostIndex) -> None:
+        root = Root(-1 - host)
+        if self._spend(self.layout.hosts[host]):
+            self.lost[host] = root
+            self._drop_host(host, root)
+        elif acting := self._acting_here(host):
+            self.unreached[host] = root
+            self._block(acting, root)
+
+    def _acting_here(self, host: HostIndex) -> list[Unit]:
+        """The units about this host that also act from it."""
+        layout = self.layout
+        return [unit for unit in layout.units_of_host[host] if not layout.via[layout.unit_node[unit]]]
+
+    def _outlives(self, unit: Unit, root: Root) -> bool:
+        """True if its host was never reached, it acts from elsewhere, and needs nothing of what did not run there."""
+        layout = self.layout
+        node, host = layout.unit_node[unit], layout.unit_host[unit]
+        if root >= 0 or not layout.via[node]:
+            return False
+        above = (layout.unit_on[up].get(host) for up in layout.same_up[node])
+        return not any(other is not None and self._phase[other] in (Phase.BLOCKED, Phase.FAILED) for other in above)
 
     def _drop_host(self, host: HostIndex, root: Root) -> None:
         """Everything that has not started on this host is blocked, and no barrier waits for it any more."""
         for unit in self.layout.units_of_host[host]:
+            if self._outlives(unit, root):
+                continue
             if self._stuck(unit, root) and unit not in self._cut_short:  # barriers wait until a bracket is closed
                 self._block(self._demanders.pop(unit, ()), root)
                 self._drop_out(self.layout.unit_node[unit])

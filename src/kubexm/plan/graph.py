@@ -77,6 +77,11 @@ class ExecutionGraph:
         return tuple(dict.fromkeys(host for node in self.nodes.values() for host in node.hosts))
 
     @cached_property
+    def actors(self) -> tuple[str, ...]:
+        """Every host that some node may act from though no node is about it."""
+        return tuple(dict.fromkeys(host for node in self.nodes.values() for host in node.via if host not in self.hosts))
+
+    @cached_property
     def brackets(self) -> tuple[Bracket, ...]:
         """What is taken out of service, and put back in any case."""
         return brackets(self.nodes.values())

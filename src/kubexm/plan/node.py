@@ -40,6 +40,11 @@ class ExecutionNode:
     id: str
     step: Step
     hosts: tuple[str, ...]
+    via: tuple[str, ...] = ()
+    """The hosts it may act from, the preferred one first; where there are none, each host acts for itself.
+
+    `hosts` then names what the step is about, which need not be reachable.
+    """
     after: tuple[str, ...] = ()
     after_same_host: tuple[str, ...] = ()
     provides: tuple[Milestone, ...] = ()

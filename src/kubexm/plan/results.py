@@ -134,6 +134,8 @@ class HostResult(NamedTuple):
     """True or False once a rollback was tried."""
     waited: bool = False
     """It changes nothing, ever: all it did was to wait."""
+    actor: str = ""
+    """The host it acted from, if not the one it is about."""
 
     @property
     def seconds(self) -> float:

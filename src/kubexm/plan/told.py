@@ -28,7 +28,8 @@ from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step
 
 _PLAIN = (
-    "id", "hosts", "after", "after_same_host", "optional", "on_demand", "closes", "max_parallel", "weight", "excluded",
+    "id", "hosts", "via", "after", "after_same_host", "optional", "on_demand", "closes", "max_parallel", "weight",
+    "excluded",
 )  # fmt: skip
 __all__ = ["ToldResult", "ToldStep", "graph_as_known", "graph_of_data", "graph_of_events"]
 
@@ -63,6 +64,7 @@ def graph_of_data(data: Mapping[str, Any]) -> ExecutionGraph:
                 id=each["id"],
                 step=ToldStep(text=each["step"]["state"]),
                 hosts=tuple(each["hosts"]),
+                via=tuple(each["via"]),
                 after=tuple(each["after"]),
                 after_same_host=tuple(each["after_same_host"]),
                 optional=bool(each["optional"]),
@@ -221,4 +223,5 @@ def _result(event: Event) -> HostResult:
         diff=data.get("diff", ""),
         warnings=tuple(data.get("warnings", ())),
         waited=bool(data.get("waited")),
+        actor=str(data.get("actor", "")),
     )

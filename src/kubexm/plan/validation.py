@@ -71,9 +71,9 @@ def _bad_hosts(nodes: Sequence[ExecutionNode], known: Iterable[str] | None) -> l
     problems = []
     names = None if known is None else set(known)
     for node in nodes:
-        if len(set(node.hosts)) != len(node.hosts):
+        if len(set(node.hosts)) != len(node.hosts) or len(set(node.via)) != len(node.via):
             problems.append(f"{node.id}: names a host twice")
-        unknown = [] if names is None else [host for host in node.hosts if host not in names]
+        unknown = [] if names is None else [host for host in (*node.hosts, *node.via) if host not in names]
         if unknown:
             problems.append(f"{node.id}: unknown hosts {', '.join(unknown)}")
     return problems

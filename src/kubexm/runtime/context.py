@@ -60,9 +60,9 @@ class Context:
         """The view for pipelines."""
         return PipelineContext(self)
 
-    def step_context(self, node: str, connector: UnitConnector, run: str) -> StepContext:
-        """The view for one attempt of a step on one host."""
-        return StepContext(self, node, self.host_runtimes[connector.host], connector, run)
+    def step_context(self, node: str, connector: UnitConnector, run: str, *, subject: str = "") -> StepContext:
+        """The view for one attempt of a step that acts from the connector's host, about itself or another host."""
+        return StepContext(self, node, self.host_runtimes[connector.host], connector, run, subject=subject)
 
     def facts_of(self, host: str) -> Facts:
         """The host's facts, or the documented assumption where it was not reached."""

@@ -100,9 +100,18 @@ class TaskContext(ModuleContext):
 class StepContext:
     """What a step acts with: its host, the values others produced, secrets by name. Nothing of the plan."""
 
-    __slots__ = ("_cache", "_connector", "_context", "_host", "_runtime", "node", "run", "warnings")
+    __slots__ = ("_cache", "_connector", "_context", "_host", "_runtime", "node", "run", "subject", "warnings")
 
-    def __init__(self, context: Context, node: str, runtime: HostRuntime, connector: UnitConnector, run: str) -> None:
+    def __init__(
+        self,
+        context: Context,
+        node: str,
+        runtime: HostRuntime,
+        connector: UnitConnector,
+        run: str,
+        *,
+        subject: str = "",
+    ) -> None:
         self._context = context
         self._connector = connector
         self._runtime = runtime
@@ -110,6 +119,8 @@ class StepContext:
         self._cache: StepCache | None = None
         self.node = node
         self.run = run
+        self.subject = subject or runtime.name
+        """The name of the host, or of the cluster, that the step is about; `host` is where it acts from."""
         self.warnings: list[str] = []
 
     @property
@@ -141,12 +152,12 @@ class StepContext:
         return self._cache
 
     def value(self, key: Key[T]) -> T:
-        """A value produced upstream: this host's for a per-host key."""
-        return self.cache.get(key, self.host.name)
+        """A value produced upstream: the subject's for a per-host key."""
+        return self.cache.get(key, self.subject)
 
     def has(self, key: Key[Any]) -> bool:
         """True if the value is there: prechecks of consumers run without what is produced on demand."""
-        return (key, self.host.name) in self.cache
+        return (key, self.subject) in self.cache
 
     def values(self, key: Key[T]) -> Mapping[str, T]:
         """Every host's value of a per-host key."""

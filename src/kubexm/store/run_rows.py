@@ -13,7 +13,7 @@ __all__ = ["NodeTally", "Rows", "Tally", "event_data"]
 
 _NOT_SHOWN = frozenset({"stdout", "stderr", "values"})
 """What is in step logs already, and what only a resume needs."""
-_MORE = ("reason", "prediction", "diff", "warnings", "busy", "waited")
+_MORE = ("reason", "prediction", "diff", "warnings", "busy", "waited", "actor")
 _WORST_FIRST = ("failed", "interrupted", "blocked", "cancelled", "succeeded", "satisfied", "excluded")
 
 

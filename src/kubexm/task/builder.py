@@ -42,6 +42,7 @@ class FragmentBuilder:
         step: Step,
         *,
         on: Host | Iterable[Host],
+        via: Iterable[Host] = (),
         after: Sequence[NodeHandle] = (),
         after_same_host: Sequence[NodeHandle] = (),
         provides: Milestone | Sequence[Milestone] = (),
@@ -54,7 +55,10 @@ class FragmentBuilder:
         max_parallel: int | None = None,
         weight: float = 1.0,
     ) -> NodeHandle:
-        """Adds a node for these hosts. One without hosts does nothing, and waits and is waited for like any other."""
+        """Adds a node about these hosts, which acts from them or, if given, from one of `via`.
+
+        One without hosts does nothing, and waits and is waited for like any other.
+        """
         if _WORD.fullmatch(name) is None:
             raise GraphError(
                 f"{self._task}.{name}: a node's id reads module.task.node, in letters, digits, `-` and `_`"
@@ -67,6 +71,7 @@ class FragmentBuilder:
             id=f"{self._task}.{name}",
             step=step,
             hosts=tuple(host.name for host in hosts),
+            via=tuple(host.name for host in via),
             after=self._ids(after),
             after_same_host=self._ids(after_same_host),
             provides=_several(provides),

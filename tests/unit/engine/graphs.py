@@ -78,8 +78,8 @@ def _bracket(draw: st.DrawFn, nodes: list[ExecutionNode], index: int) -> list[Ex
 
 
 @st.composite
-def graphs(draw: st.DrawFn, *, most_nodes: int = 9, bracketed: bool = False) -> ExecutionGraph:
-    """A well-formed graph under some failure policy; if asked for, with brackets in it."""
+def graphs(draw: st.DrawFn, *, most_nodes: int = 9, bracketed: bool = False, acting: bool = False) -> ExecutionGraph:
+    """A well-formed graph under some failure policy; if asked for, with brackets, or nodes that act from elsewhere."""
     resources = _resources
     nodes: list[ExecutionNode] = []
     for index in range(draw(st.integers(1, most_nodes))):
@@ -122,6 +122,9 @@ def graphs(draw: st.DrawFn, *, most_nodes: int = 9, bracketed: bool = False) -> 
                 excluded="" if wants or not draw(_rarely) else "filtered",
             )
         )
+    if acting:
+        actors = st.lists(st.sampled_from((*HOSTS, "e", "f")), unique=True, max_size=3)
+        nodes = [replace(node, via=tuple(draw(actors))) for node in nodes]
     consumed = {name for node in nodes for name in node.step.consumes()}
     nodes = [_kept(node, {key.name for key in consumed}) for node in nodes]
     mode = draw(st.sampled_from(FailureMode))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from kubexm.cache import Key
 from kubexm.connector import Command, CommandResult, Connector, Receipt, Streams, Upload
 from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
-from kubexm.errors import HostError
+from kubexm.errors import ConnectionLost, HostError
 from kubexm.events import Event, Observer
 from kubexm.plan import ExecutionFragment, ExecutionGraph, ExecutionNode, FailurePolicy, GraphExecutionResult
 from kubexm.redact import Secret
@@ -36,6 +36,8 @@ class World:
         """Things whose making fails."""
         self.failures: Counter[tuple[str, str]] = Counter()
         """Things whose making fails this often, then works."""
+        self.dead: dict[str, int] = {}
+        """Hosts that answer so many more commands, and then no more."""
         self.die_at = -1
         self.die_after = False
         self.changes = 0
@@ -89,6 +91,10 @@ class Mortal:
         await self._inner.close()
 
     async def execute(self, command: Command) -> CommandResult:
+        if (left := self._world.dead.get(self.host)) is not None:
+            if not left:
+                raise ConnectionLost("the connection was lost", host=self.host)
+            self._world.dead[self.host] = left - 1
         if not command.changes:
             return await self._inner.execute(command)
         mine = self._world.changes

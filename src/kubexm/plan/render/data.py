@@ -37,6 +37,7 @@ def _node(node: ExecutionNode) -> dict[str, Any]:
         "id": node.id,
         "step": {"kind": kind.replace(":", "."), "state": node.step.describe(), "fields": fields},
         "hosts": list(node.hosts),
+        "via": list(node.via),
         "after": list(node.after),
         "after_same_host": list(node.after_same_host),
         "provides": [milestone.name for milestone in node.provides],

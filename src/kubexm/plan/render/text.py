@@ -46,6 +46,7 @@ def notes(node: ExecutionNode, *, undo: bool = True) -> list[str]:
         f"needs {', '.join(map(str, node.needs))}" if node.needs else "",
         "optional" if node.optional else "",
         "on demand" if node.on_demand else "",
+        f"via {_several(list(node.via))}" if node.via else "",
         f"closes {relative(node.closes, node)}" if node.closes else "",
         f"{node.retry.times} retries" if node.retry.times > 1 else "1 retry" if node.retry.times else "",
         f"timeout {node.timeout:g} s" if node.timeout is not None else "",
