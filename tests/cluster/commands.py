@@ -66,13 +66,13 @@ class Outcome:
     diffs: dict[tuple[str, str], str]
     """What was or, in a dry run, would be changed in files."""
     order: list[tuple[str, str]]
-    """What happened to which node, as it happened: `("unit.running", "kubeadm.run.manifests@n1")`."""
+    """What happened to which node, as it happened: `("unit.running", "kubeadm.run.manifests.n1")`."""
     stderr: str
 
     @property
     def changed(self) -> set[str]:
         """The nodes that changed something, without the host a rolling copy is for."""
-        return {node.partition("@")[0] for (node, _), state in self.states.items() if state == "succeeded"}
+        return {".".join(node.split(".")[:3]) for (node, _), state in self.states.items() if state == "succeeded"}
 
 
 def kubexm(file: Path, *words: str, timeout: float = 900) -> Outcome:

@@ -134,7 +134,7 @@ def test_an_edit_restarts_just_what_it_is_for(binary: Binary) -> None:
     binary.edit(scheduler={"extraArgs": {"v": "3"}})
     preview = binary.create("--dry-run")
     assert preview.exit_code == 0
-    assert [node for (node, _), diff in preview.diffs.items() if "+  --v=3" in diff] == ["binary.run.settings@n1"]
+    assert [node for (node, _), diff in preview.diffs.items() if "+  --v=3" in diff] == ["binary.run.settings.n1"]
     assert binary.restarted(before) == set()
     outcome = binary.created()
     assert binary.restarted(before) == {"kube-scheduler"}

@@ -62,9 +62,9 @@ def images_of(lab: Lab, host: str) -> str:
 def assert_one_at_a_time(done: Outcome, *hosts: str) -> None:
     """Each control plane was begun only when the one before it was proven well."""
     for one, following in pairwise(hosts):
-        begun = done.order.index(("unit.running", f"kubeadm.run.manifests@{following}"))
+        begun = done.order.index(("unit.running", f"kubeadm.run.manifests.{following}"))
         for proof in ("api", "controllers"):
-            assert done.order.index(("unit.done", f"kubeadm.run.{proof}@{one}")) < begun, (proof, one)
+            assert done.order.index(("unit.done", f"kubeadm.run.{proof}.{one}")) < begun, (proof, one)
 
 
 def bare(lab: Lab, host: str = "n1") -> bool:

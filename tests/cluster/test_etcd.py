@@ -156,15 +156,15 @@ rm -f /root/enough /root/written /root/writer.log; setsid sh /root/writer >/dev/
     assert written > 10
     assert bad == 0, "a client that knows all members never went without"
 
-    nodes = {node.partition("@")[0] for node, _ in outcome.changed}
+    nodes = {".".join(node.split(".")[:3]) for node, _ in outcome.changed}
     assert nodes <= {"etcd.keep.unit", "etcd.keep.start", "etcd.keep.serving"}
     for name in etcd.names:
-        assert (f"etcd.keep.unit@{name}", name) in outcome.changed
+        assert (f"etcd.keep.unit.{name}", name) in outcome.changed
         assert "--heartbeat-interval=200" in await etcd.sh(name, "tr '\\0' ' ' </proc/$(pidof etcd)/cmdline")
     for earlier, later in (("n1", "n2"), ("n2", "n3")):
-        served = outcome.at(f"etcd.keep.serving@{earlier}", earlier).ended
+        served = outcome.at(f"etcd.keep.serving.{earlier}", earlier).ended
         assert served is not None
-        assert (outcome.at(f"etcd.keep.start@{later}", later).started or 0) >= served
+        assert (outcome.at(f"etcd.keep.start.{later}", later).started or 0) >= served
     assert not set(await etcd.invocations()) & set(before)
     assert (await etcd.run()).ok().changed == []
 
@@ -176,7 +176,7 @@ async def test_a_restart_that_would_cost_the_quorum_is_refused(etcd: Members) ->
     try:
         etcd.spec["etcd"] = {"tuning": {"heartbeatInterval": "200ms"}}
         node, host = (await etcd.run()).failure()
-        assert (node, host.host) == ("etcd.keep.start@n1", "n1")
+        assert (node, host.host) == ("etcd.keep.start.n1", "n1")
         assert host.error is not None
         assert "would leave 1 of 3 members" in host.error.message
         assert "n3 does not answer" in host.error.message
@@ -257,7 +257,7 @@ async def test_one_member_becomes_three(etcd: Members) -> None:
     await etcd.etcdctl("n1", "put greeting hello")
     etcd.spec["roleGroups"] = {"etcd": ["n1", "n2", "n3"], **groups}
     outcome = (await etcd.run()).ok()
-    assert ("etcd.keep.start@n1", "n1") not in outcome.changed, "who is there already has no reason to restart"
+    assert ("etcd.keep.start.n1", "n1") not in outcome.changed, "who is there already has no reason to restart"
     assert sorted(await etcd.members("n2")) == ["n1", "n2", "n3"]
     await etcd.healthy()
     assert await etcd.etcdctl("n3", "get greeting --print-value-only") == "hello"
@@ -279,7 +279,7 @@ async def test_a_lone_member_without_its_data_forms_no_other_cluster(etcd: Membe
     assert await etcd.sh("n1", "ls -A /var/lib/etcd") == "", "not by itself either"
     assert "must join again" in await etcd.sh("n1", "journalctl -u etcd -o cat | tail -n 20")
     node, host = (await etcd.run()).failure()
-    assert node == "etcd.keep.admitted@n1"
+    assert node == "etcd.keep.admitted.n1"
     assert host.error is not None
     assert "no quorum" in host.error.message
     assert "restore a snapshot" in host.error.hint
@@ -316,7 +316,7 @@ async def test_data_of_another_cluster_is_never_touched(etcd: Members) -> None:
     await etcd.sh("n2", f"cp /usr/local/bin/etcd /root/etcd.real\n{WIPE}")
     await etcd.sh("n2", FOREIGN)
     sums = await etcd.sh("n2", SUMS)
-    for wanted in ("etcd.keep.admitted@n2", "etcd.form.founders"):
+    for wanted in ("etcd.keep.admitted.n2", "etcd.form.founders"):
         node, host = (await etcd.run()).failure()
         assert (node, host.host) == (wanted, "n2")
         assert host.error is not None

@@ -100,11 +100,11 @@ class Caches:
         self._steps: dict[str, StepCache] = {}
 
     def step(self, node_id: str) -> StepCache:
-        """The cache of this node (`module.task.node`), inside its task's, its module's and the pipeline's."""
+        """The cache of this node (`module.task.node…`), inside its task's, its module's and the pipeline's."""
         found = self._steps.get(node_id)
         if found is None:
-            task_id = node_id.partition("@")[0].rpartition(".")[0]  # what follows @ is a host of a rolling batch
-            module_id = task_id.partition(".")[0]
+            module_id, task, _ = node_id.split(".", 2)
+            task_id = f"{module_id}.{task}"
             module = self._modules.setdefault(module_id, ModuleCache(self.pipeline))
             task = self._tasks.setdefault(task_id, TaskCache(module))
             found = self._steps[node_id] = StepCache(task)

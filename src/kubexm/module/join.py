@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Protocol
 
-from kubexm.errors import GraphError
+from kubexm.connector import Host
 from kubexm.module.base import Module
 from kubexm.plan import (
     EMPTY,
@@ -20,6 +20,7 @@ from kubexm.plan import (
     resolve_milestones,
 )
 from kubexm.runtime import ModuleContext, PipelineContext
+from kubexm.task import Batch
 
 __all__ = ["Joined", "link", "per_host", "rolling", "sequence"]
 
@@ -63,41 +64,25 @@ def per_host(*parts: Part) -> Joined:
     return Joined(parts, lambda fragments: reduce(join_per_host, fragments, EMPTY))
 
 
-def rolling(fragment: ExecutionFragment, hosts: Sequence[str], batch: int = 1) -> ExecutionFragment:
-    """The fragment once for each batch of hosts; the next batch's entry waits for the last one's exit.
+def rolling(batches: Iterable[Sequence[Host]], part: Callable[[Batch], ExecutionFragment]) -> ExecutionFragment:
+    """The fragment of each batch of hosts; the next batch's entry waits for the last one's exit.
 
-    What the fragment provides for the cluster is reached with the last batch.
+    What the fragments provide for the cluster is reached with the last batch.
     """
-    if batch < 1:
-        raise GraphError("a rolling batch has at least one host")
-    strangers = sorted({host for node in fragment.nodes for host in node.hosts} - set(hosts))
-    if strangers:
-        raise GraphError(f"a rolling fragment runs on hosts that are not rolled: {', '.join(strangers)}")
-    resolved = resolve_milestones([fragment])
-    batches = [tuple(hosts[start : start + batch]) for start in range(0, len(hosts), batch)]
-    pieces = [_on(resolved, names, last=names is batches[-1]) for names in batches]
-    return reduce(join_after, pieces, EMPTY)
+    turns = [Batch(tuple(hosts)) for hosts in batches if hosts]
+    pieces = [resolve_milestones([part(turn)]) for turn in turns]
+    return reduce(join_after, [*map(_not_yet, pieces[:-1]), *pieces[-1:]], EMPTY)
 
 
-def _on(fragment: ExecutionFragment, hosts: tuple[str, ...], *, last: bool) -> ExecutionFragment:
-    suffix = f"@{hosts[0]}" if len(hosts) == 1 else f"@{hosts[0]}+{len(hosts) - 1}"
-    here = {node.id: tuple(host for host in hosts if host in node.hosts) for node in fragment.nodes}
-    later = {mark for node in fragment.nodes for mark in node.provides if not mark.per_host and not last}
+def _not_yet(fragment: ExecutionFragment) -> ExecutionFragment:
+    """The fragment without what it provides, and therefore needs, for the cluster."""
+    later = {mark for node in fragment.nodes for mark in node.provides if not mark.per_host}
 
-    def renamed(ids: Iterable[str]) -> tuple[str, ...]:
-        return tuple(f"{one}{suffix}" if one in here else one for one in ids)
-
-    def placed(node: ExecutionNode) -> ExecutionNode:
-        own = here[node.id]
-        shared = (one for one in node.after_same_host if not own or not set(own).isdisjoint(here.get(one, own)))
+    def without(node: ExecutionNode) -> ExecutionNode:
         return replace(
             node,
-            id=f"{node.id}{suffix}",
-            hosts=own,
-            after=renamed(node.after),
-            after_same_host=renamed(shared),
             provides=tuple(mark for mark in node.provides if mark not in later),
             needs=tuple(mark for mark in node.needs if mark not in later),
         )
 
-    return ExecutionFragment(tuple(placed(node) for node in fragment.nodes))
+    return ExecutionFragment(tuple(map(without, fragment.nodes)))

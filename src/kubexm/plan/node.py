@@ -71,5 +71,10 @@ class ExecutionNode:
 
     @property
     def task(self) -> str:
-        """Its id without the last part."""
-        return self.id.partition("@")[0].rpartition(".")[0]
+        """The first two parts of its id."""
+        return ".".join(self.id.split(".", 2)[:2])
+
+    @property
+    def path(self) -> str:
+        """The first three parts of its id, which the copies for all batches of hosts share."""
+        return ".".join(self.id.split(".", 3)[:3])

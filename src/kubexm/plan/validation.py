@@ -16,7 +16,7 @@ from kubexm.plan.order import Precedence
 __all__ = ["find_cycle", "is_visible", "validate"]
 
 _WORD = "[A-Za-z0-9][A-Za-z0-9_-]*"
-_ID = re.compile(rf"{_WORD}\.{_WORD}\.{_WORD}(@[A-Za-z0-9.+-]+)?")  # names of log files too, so no slashes
+_ID = re.compile(rf"{_WORD}\.{_WORD}\.{_WORD}(\.[A-Za-z0-9.+-]+)?")  # names of log files too, so no slashes
 
 
 def validate(nodes: Sequence[ExecutionNode], *, known_hosts: Iterable[str] | None = None) -> None:

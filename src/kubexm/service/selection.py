@@ -85,8 +85,8 @@ def _any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _selects(selector: str, node: ExecutionNode) -> bool:
-    """By its id, with or without the host that a copy of it is for."""
-    names = (node.id, node.id.partition("@")[0])
+    """By its id, with or without the batch of hosts that a copy of it is for."""
+    names = (node.id, node.path)
     return any(name == selector or name.startswith(f"{selector}.") or fnmatchcase(name, selector) for name in names)
 
 
@@ -123,7 +123,7 @@ def _secrets(touched: Resources) -> Resources:
 
 
 def _names(graph: ExecutionGraph) -> list[str]:
-    ids = {node.id.partition("@")[0] for node in graph.nodes.values()}
+    ids = {node.path for node in graph.nodes.values()}
     return sorted(ids.union(*((node.id, node.task, node.module) for node in graph.nodes.values())))
 
 

@@ -11,7 +11,7 @@ from kubexm.errors import GraphError
 from kubexm.plan import ExecutionFragment, ExecutionNode, Milestone, Retry
 from kubexm.step import Step
 
-__all__ = ["FragmentBuilder", "NodeHandle"]
+__all__ = ["Batch", "FragmentBuilder", "NodeHandle"]
 
 _WORD = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -24,15 +24,28 @@ class NodeHandle:
     builder: FragmentBuilder
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Hosts that are changed together, one batch after the other."""
+
+    hosts: tuple[Host, ...]
+
+    @property
+    def name(self) -> str:
+        """What ids of its nodes end with: the first host, and how many more."""
+        return self.hosts[0].name + (f"+{len(self.hosts) - 1}" if len(self.hosts) > 1 else "")
+
+
 class FragmentBuilder:
     """Collects the nodes of one task."""
 
-    def __init__(self, task: str) -> None:
-        """`task` reads `module.task`; node ids are made from it."""
+    def __init__(self, task: str, batch: Batch | None = None) -> None:
+        """`task` reads `module.task`; node ids are made from it, and from the batch of hosts if the task is rolled."""
         module, _, rest = task.partition(".")
         if _WORD.fullmatch(module) is None or _WORD.fullmatch(rest) is None:
             raise GraphError(f"{task!r} reads module.task, in letters, digits, `-` and `_`")
         self._task = task
+        self._suffix = f".{batch.name}" if batch is not None else ""
         self._nodes: list[ExecutionNode] = []
         self._names: set[str] = set()
 
@@ -68,7 +81,7 @@ class FragmentBuilder:
         self._names.add(name)
         hosts = (on,) if isinstance(on, Host) else tuple(on)
         node = ExecutionNode(
-            id=f"{self._task}.{name}",
+            id=f"{self._task}.{name}{self._suffix}",
             step=step,
             hosts=tuple(host.name for host in hosts),
             via=tuple(host.name for host in via),

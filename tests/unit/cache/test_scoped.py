@@ -77,8 +77,8 @@ def test_a_value_is_seen_within_the_scope_of_its_key(scope: Scope, seen: set[str
 def test_the_batches_of_a_rolling_task_share_its_scope() -> None:
     caches = Caches()
     key: Key[str] = Key("k", scope=Scope.TASK)
-    caches.publish("m.t.n@n1.example.com", key, "v", "n1.example.com")
-    assert caches.step("m.t.other@n2.example.com").get(key) == "v"
+    caches.publish("m.t.n.n1.example.com", key, "v", "n1.example.com")
+    assert caches.step("m.t.other.n2.example.com").get(key) == "v"
 
 
 def test_a_cache_tells_what_it_holds() -> None:

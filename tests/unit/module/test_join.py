@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubexm.connector import Host
 from kubexm.errors import GraphError
 from kubexm.module import Joined, Module, link, per_host, rolling, sequence
-from kubexm.plan import EMPTY, ExecutionFragment, ExecutionGraph, FailureMode, FailurePolicy, Milestone
+from kubexm.plan import EMPTY, ExecutionFragment, ExecutionGraph, ExecutionNode, FailureMode, FailurePolicy, Milestone
 from kubexm.plan.validation import validate
 from kubexm.runtime import ModuleContext, PipelineContext, TaskContext
-from kubexm.task import FragmentBuilder, Task
+from kubexm.task import Batch, FragmentBuilder, Task
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 from tests.unit.plan.paper import Paper, fragment, fragments, node, unit_orders
@@ -168,27 +169,55 @@ def test_planning_twice_gives_the_same_bytes(ctx: PipelineContext) -> None:
     assert once() == once()
 
 
+def host(name: str) -> Host:
+    return Host(name=name, address="192.0.2.1")
+
+
+def in_batches(names: str, size: int = 1) -> list[list[Host]]:
+    return [[host(name) for name in names[start : start + size]] for start in range(0, len(names), size)]
+
+
+def of_batch(part: ExecutionFragment) -> Callable[[Batch], ExecutionFragment]:
+    """The fragment as a task would build it for a batch: its hosts alone, in ids that end with the batch."""
+
+    def build(batch: Batch) -> ExecutionFragment:
+        hosts = [one.name for one in batch.hosts]
+        here = {n.id: tuple(name for name in hosts if name in n.hosts) for n in part.nodes}
+
+        def placed(n: ExecutionNode) -> ExecutionNode:
+            own = here[n.id]
+            same = (one for one in n.after_same_host if not own or set(own) & set(here[one]))
+            ends = f".{batch.name}"
+            after = tuple(one + ends for one in n.after)
+            same_host = tuple(one + ends for one in same)
+            return replace(n, id=n.id + ends, hosts=own, after=after, after_same_host=same_host)
+
+        return ExecutionFragment(tuple(map(placed, part.nodes)))
+
+    return build
+
+
 def test_rolling_takes_one_batch_after_the_other() -> None:
-    part = fragment(node("stop", "abc"), node("start", "abc", after_same_host=["stop"]))
-    assert edges(rolling(part, "abc")) == {
-        "m.t.stop@a": ((), ()),
-        "m.t.start@a": ((), ("m.t.stop@a",)),
-        "m.t.stop@b": (("m.t.start@a",), ()),
-        "m.t.start@b": ((), ("m.t.stop@b",)),
-        "m.t.stop@c": (("m.t.start@b",), ()),
-        "m.t.start@c": ((), ("m.t.stop@c",)),
+    part = of_batch(fragment(node("stop", "abc"), node("start", "abc", after_same_host=["stop"])))
+    assert edges(rolling(in_batches("abc"), part)) == {
+        "m.t.stop.a": ((), ()),
+        "m.t.start.a": ((), ("m.t.stop.a",)),
+        "m.t.stop.b": (("m.t.start.a",), ()),
+        "m.t.start.b": ((), ("m.t.stop.b",)),
+        "m.t.stop.c": (("m.t.start.b",), ()),
+        "m.t.start.c": ((), ("m.t.stop.c",)),
     }
-    two = rolling(part, "abc", batch=2)
-    assert [(n.id, n.hosts) for n in two.nodes] == [
-        ("m.t.stop@a+1", ("a", "b")),
-        ("m.t.start@a+1", ("a", "b")),
-        ("m.t.stop@c", ("c",)),
-        ("m.t.start@c", ("c",)),
+    assert [(n.id, n.hosts) for n in rolling(in_batches("abc", 2), part).nodes] == [
+        ("m.t.stop.a+1", ("a", "b")),
+        ("m.t.start.a+1", ("a", "b")),
+        ("m.t.stop.c", ("c",)),
+        ("m.t.start.c", ("c",)),
     ]
 
 
-def test_rolling_follows_the_order_of_the_hosts_it_is_given() -> None:
-    assert [n.id for n in rolling(fragment(node("x", "abc")), "cab").nodes] == ["m.t.x@c", "m.t.x@a", "m.t.x@b"]
+def test_rolling_follows_the_order_of_the_batches_it_is_given() -> None:
+    rolled = rolling(in_batches("cab"), of_batch(fragment(node("x", "abc"))))
+    assert [n.id for n in rolled.nodes] == ["m.t.x.c", "m.t.x.a", "m.t.x.b"]
 
 
 def test_what_is_reached_for_the_cluster_is_reached_with_the_last_batch() -> None:
@@ -197,15 +226,15 @@ def test_what_is_reached_for_the_cluster_is_reached_with_the_last_batch() -> Non
         node("check", "ab", needs=(QUORUM,)),
         node("own", "b", needs=(READY,)),
     )
-    rolled = rolling(part, "ab")
+    rolled = rolling(in_batches("ab"), of_batch(part))
     assert {n.id: [str(one) for one in n.provides] for n in rolled.nodes if n.provides} == {
-        "m.t.start@a": ["Ready"],
-        "m.t.start@b": ["Ready", "Quorum"],
+        "m.t.start.a": ["Ready"],
+        "m.t.start.b": ["Ready", "Quorum"],
     }
     joined = link(Fixed(rolled), Fixed(fragment(node("user", "c", needs=(QUORUM,)))))
     graph = ExecutionGraph.build("g", joined.fragment(None))  # type: ignore[arg-type]  # these ask for no context
-    assert graph.nodes["m.t.user"].after == ("m.t.start@b",)
-    assert graph.nodes["m.t.check@a"].after == ("m.t.start@a",)
+    assert graph.nodes["m.t.user"].after == ("m.t.start.b",)
+    assert graph.nodes["m.t.check.a"].after == ("m.t.start.a",)
 
 
 class Fixed:
@@ -218,18 +247,18 @@ class Fixed:
         return self._part
 
 
-@given(part=fragments(most=5), batch=st.integers(1, 4))
+@given(part=fragments(most=5), size=st.integers(1, 4))
 def test_rolling_gives_a_plan_in_which_no_batch_starts_before_the_last_is_done(
-    part: ExecutionFragment, batch: int
+    part: ExecutionFragment, size: int
 ) -> None:
-    rolled = rolling(part, "abc", batch)
+    rolled = rolling(in_batches("abc", size), of_batch(part))
     calm = ExecutionFragment(tuple(replace(n, on_demand=False) for n in part.nodes))
-    validate(rolling(calm, "abc", batch).nodes, known_hosts="abc")
-    assert sorted((n.id.partition("@")[0], host) for n in rolled.nodes for host in n.hosts) == sorted(
+    validate(rolling(in_batches("abc", size), of_batch(calm)).nodes, known_hosts="abc")
+    assert sorted((n.path, host) for n in rolled.nodes for host in n.hosts) == sorted(
         (n.id, host) for n in part.nodes for host in n.hosts
     )
     order = unit_orders(rolled.nodes)
-    place = {host: index // batch for index, host in enumerate("abc")}
+    place = {host: index // size for index, host in enumerate("abc")}
     units = [(n.id, host) for n in rolled.nodes for host in n.hosts]
     on_demand = {n.id for n in rolled.nodes if n.on_demand}
     for later in units:
@@ -237,10 +266,7 @@ def test_rolling_gives_a_plan_in_which_no_batch_starts_before_the_last_is_done(
         assert earlier <= order[later]
 
 
-def test_rolling_what_cannot_be_rolled_is_refused() -> None:
-    with pytest.raises(GraphError, match="at least one host"):
-        rolling(fragment(node("x")), "a", batch=0)
-    with pytest.raises(GraphError, match="hosts that are not rolled: z"):
-        rolling(fragment(node("x", "az")), "ab")
-    assert rolling(EMPTY, "abc") == EMPTY
-    assert rolling(fragment(node("gate", "")), "") == EMPTY
+def test_rolling_nothing_gives_nothing() -> None:
+    assert rolling([], of_batch(fragment(node("x")))) == EMPTY
+    assert rolling([[]], of_batch(fragment(node("x")))) == EMPTY
+    assert rolling(in_batches("abc"), of_batch(EMPTY)) == EMPTY

@@ -57,4 +57,4 @@ def test_etcd_alone_keeps_the_uid_and_its_own_certificates(mode: str, tmp_path: 
 def test_a_node_that_is_rolled_is_chosen_on_every_host(tmp_path: Path) -> None:
     graph = planned(tmp_path, "kubeadm", running=True)
     chosen = [name for name in left(choose_nodes(graph, ["kubeadm.run.manifests"], [])) if "pki." not in name]
-    assert chosen == [f"kubeadm.run.manifests@cp{number}" for number in (1, 2, 3)]
+    assert chosen == [f"kubeadm.run.manifests.cp{number}" for number in (1, 2, 3)]

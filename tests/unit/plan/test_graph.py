@@ -58,7 +58,7 @@ def test_the_parts_of_an_id() -> None:
         return one.module, one.task
 
     assert parts("etcd.install.start") == ("etcd", "etcd.install")
-    assert parts("etcd.install.start@n1.example.com") == ("etcd", "etcd.install")
+    assert parts("etcd.install.start.n1.example.com") == ("etcd", "etcd.install")
 
 
 def test_retries_wait_longer_each_time_up_to_a_bound() -> None:

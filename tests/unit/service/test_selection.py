@@ -142,10 +142,10 @@ def test_what_is_skipped_is_only_read_where_its_values_are_needed(chain: Executi
 
 
 def test_copies_for_one_host_each_are_named_together_or_alone() -> None:
-    copies = graph(node("k.run.api@a", "a"), node("k.run.api@b", "b", after=["k.run.api@a"]), node("k.run.apis", "a"))
-    assert left(choose_nodes(copies, ["k.run.api"], [])) == ["k.run.api@a", "k.run.api@b"]
-    assert left(choose_nodes(copies, ["*.api"], [])) == ["k.run.api@a", "k.run.api@b"]
-    assert left(choose_nodes(copies, ["k.run.api@b"], [])) == ["k.run.api@b"]
+    copies = graph(node("k.run.api.a", "a"), node("k.run.api.b", "b", after=["k.run.api.a"]), node("k.run.apis", "a"))
+    assert left(choose_nodes(copies, ["k.run.api"], [])) == ["k.run.api.a", "k.run.api.b"]
+    assert left(choose_nodes(copies, ["*.api"], [])) == ["k.run.api.a", "k.run.api.b"]
+    assert left(choose_nodes(copies, ["k.run.api.b"], [])) == ["k.run.api.b"]
     with pytest.raises(UsageError) as caught:
         choose_nodes(copies, ["k.run.aip"], [])
     assert caught.value.hint == "did you mean `k.run.api`?"

@@ -35,7 +35,7 @@ from kubexm.module import rolling
 from kubexm.plan import EMPTY, ExecutionFragment, Retry
 from kubexm.runtime import TaskContext
 from kubexm.step import ServiceRunning
-from kubexm.task import FragmentBuilder, Task
+from kubexm.task import Batch, FragmentBuilder, Task
 
 __all__ = ["OpenCluster", "RunControlPlane"]
 
@@ -47,11 +47,11 @@ class RunControlPlane(Task):
         """The rolling form for those that were brought up before, the bring-up form for all others."""
         known = joined_control_planes(ctx)
         new = tuple(host for host in control_planes(ctx) if host not in known)
-        rolled = rolling(self._on(ctx, known), [host.name for host in known]) if known else EMPTY
+        rolled = rolling([[host] for host in known], lambda batch: self._on(ctx, batch.hosts, batch))
         return rolled + (self._on(ctx, new) if new else EMPTY)
 
-    def _on(self, ctx: TaskContext, hosts: tuple[Host, ...]) -> ExecutionFragment:
-        g = FragmentBuilder("binary.run")
+    def _on(self, ctx: TaskContext, hosts: tuple[Host, ...], batch: Batch | None = None) -> ExecutionFragment:
+        g = FragmentBuilder("binary.run", batch)
         kubectl = place(g, ctx, "kubectl", on=hosts)
         programs = {name: place(g, ctx, name, on=hosts) for name in PROGRAMS}
         pki = place_files(g, control_plane_files(ctx.cluster), on=hosts)

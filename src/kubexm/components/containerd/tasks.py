@@ -17,7 +17,7 @@ from kubexm.module import rolling
 from kubexm.plan import ExecutionFragment, Milestone
 from kubexm.runtime import TaskContext
 from kubexm.step import ServiceRunning
-from kubexm.task import FragmentBuilder, Task
+from kubexm.task import Batch, FragmentBuilder, Task
 
 __all__ = ["InstallRuntime", "StartRuntime"]
 
@@ -53,13 +53,13 @@ class StartRuntime(Task):
         nodes = topology.nodes(ctx)
         serving = [host for host in nodes if _serves(ctx, host)]
         fresh = [host for host in nodes if host not in serving]
-        batch = max(1, len(serving) // _SHARE)
-        turns = rolling(_started(serving), [host.name for host in serving], batch) if serving else ExecutionFragment(())
-        return _started(fresh) + turns
+        size = max(1, len(serving) // _SHARE)
+        batches = [serving[start : start + size] for start in range(0, len(serving), size)]
+        return _started(fresh) + rolling(batches, lambda batch: _started(batch.hosts, batch))
 
 
-def _started(hosts: Sequence[Host]) -> ExecutionFragment:
-    g = FragmentBuilder("containerd.start")
+def _started(hosts: Sequence[Host], batch: Batch | None = None) -> ExecutionFragment:
+    g = FragmentBuilder("containerd.start", batch)
     service = ServiceRunning(unit="containerd", inputs=(config.CONFIG, config.PROGRAM))
     start = g.add("service", service, on=hosts, needs=RUNTIME_PLACED, provides=RUNTIME_STARTED)
     g.add("answers", RuntimeAnswers(), on=hosts, after_same_host=[start], needs=TOOLS_PLACED, provides=RUNTIME_READY)

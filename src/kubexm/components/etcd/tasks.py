@@ -38,7 +38,7 @@ from kubexm.module import rolling
 from kubexm.plan import ExecutionFragment, Milestone, join_after
 from kubexm.runtime import TaskContext
 from kubexm.step import DirectoryPresent, FileAbsent, ServiceRunning, ServiceStopped, UserPresent
-from kubexm.task import FragmentBuilder, NodeHandle, Task
+from kubexm.task import Batch, FragmentBuilder, NodeHandle, Task
 
 __all__ = ["CheckExternal", "FormCluster", "KeepCluster", "PrepareHosts", "ScheduleBackups"]
 
@@ -70,7 +70,7 @@ class FormCluster(Task):
         known = g.add("founders", founders, on=members, needs=PKI_ISSUED)
         pki = place_files(g, etcd_files(), on=members, owner=USER, group=USER, needs=_ACCOUNT)
         binary = place(g, ctx, "etcd", on=members, node="binary")
-        ready = [pki, binary, *_prepared(g, ctx, known)]
+        ready = [pki, binary, *_prepared(g, ctx, members, known)]
         start = g.add(
             "start",
             MemberRunning(unit=UNIT, inputs=_inputs()),
@@ -80,7 +80,7 @@ class FormCluster(Task):
             weight=3.0,
         )
         serving = g.add("serving", _serving(ctx), on=members, after=[start], provides=ETCD_QUORUM, weight=2.0)
-        _settled(g, ctx, serving, after=[serving])
+        _settled(g, ctx, members, serving, after=[serving])
         return g.build()
 
 
@@ -97,36 +97,41 @@ class KeepCluster(Task):
         Those that are down come first, since others cannot be restarted without them, and those that never were
         members last.
         """
-        members, g = etcd_members(ctx), FragmentBuilder("etcd.keep")
+        members = etcd_members(ctx)
         survivors = sorted((host for host in members if _was_member(ctx, host)), key=lambda host: _runs(ctx, host))
         if not survivors:
             raise PlanError(
                 f"the cluster {ctx.cluster.name} is there, and none of its hosts for etcd holds data of it any more",
                 hint="without it there is no cluster: restore a snapshot, or delete the cluster and make a new one",
             )
-        urls = _client_urls(ctx)
-        admitted = MemberAdmitted(
-            data_dir=ctx.cluster.spec.etcd.data_dir,
-            peer_urls=_peer_urls(ctx),
-            others=tuple(entry for entry in urls if entry[0] in {host.name for host in survivors}),
-        )
-        pki = place_files(g, etcd_files(), on=members, owner=USER, group=USER, needs=_ACCOUNT)
-        binary = place(g, ctx, "etcd", on=members, node="binary")
-        known = g.add("admitted", admitted, on=members, after_same_host=[pki, binary])
-        ready = _prepared(g, ctx, known)
-        start = g.add(
-            "start",
-            MemberRunning(unit=UNIT, inputs=_inputs(), urls=urls),
-            on=members,
-            after_same_host=ready,
-            needs=HOST_READY,
-        )
-        serving = g.add("serving", _serving(ctx, joins=True), on=members, after_same_host=[start])
-        _settled(g, ctx, serving)
         order = [*survivors, *(host for host in members if host not in survivors)]
         last = FragmentBuilder("etcd.keep")
         last.add("quorum", _serving(ctx), on=members, provides=ETCD_QUORUM)
-        return join_after(rolling(g.build(), [host.name for host in order]), last.build())
+        return join_after(rolling([[host] for host in order], lambda batch: _kept(ctx, batch, survivors)), last.build())
+
+
+def _kept(ctx: TaskContext, batch: Batch, survivors: Sequence[Host]) -> ExecutionFragment:
+    """Members get their settings, are restarted if these differ, and serve again."""
+    g, members, urls = FragmentBuilder("etcd.keep", batch), batch.hosts, _client_urls(ctx)
+    admitted = MemberAdmitted(
+        data_dir=ctx.cluster.spec.etcd.data_dir,
+        peer_urls=_peer_urls(ctx),
+        others=tuple(entry for entry in urls if entry[0] in {host.name for host in survivors}),
+    )
+    pki = place_files(g, etcd_files(), on=members, owner=USER, group=USER, needs=_ACCOUNT)
+    binary = place(g, ctx, "etcd", on=members, node="binary")
+    known = g.add("admitted", admitted, on=members, after_same_host=[pki, binary])
+    ready = _prepared(g, ctx, members, known)
+    start = g.add(
+        "start",
+        MemberRunning(unit=UNIT, inputs=_inputs(), urls=urls),
+        on=members,
+        after_same_host=ready,
+        needs=HOST_READY,
+    )
+    serving = g.add("serving", _serving(ctx, joins=True), on=members, after_same_host=[start])
+    _settled(g, ctx, members, serving)
+    return g.build()
 
 
 class ScheduleBackups(Task):
@@ -180,9 +185,9 @@ class CheckExternal(Task):
         return g.build()
 
 
-def _prepared(g: FragmentBuilder, ctx: TaskContext, known: NodeHandle) -> list[NodeHandle]:
+def _prepared(g: FragmentBuilder, ctx: TaskContext, members: Sequence[Host], known: NodeHandle) -> list[NodeHandle]:
     """The unit, and the directory once it is known that no other cluster's data is in it."""
-    members, etcd = etcd_members(ctx), ctx.cluster.spec.etcd
+    etcd = ctx.cluster.spec.etcd
     units = per_host_files(UNIT_FILE, {host.name: _unit(ctx, host) for host in members})
     directory = DirectoryPresent(path=PurePosixPath(etcd.data_dir), mode=0o700, owner=USER, group=USER, own=True)
     return [
@@ -191,9 +196,14 @@ def _prepared(g: FragmentBuilder, ctx: TaskContext, known: NodeHandle) -> list[N
     ]
 
 
-def _settled(g: FragmentBuilder, ctx: TaskContext, serving: NodeHandle, after: Sequence[NodeHandle] = ()) -> None:
+def _settled(
+    g: FragmentBuilder,
+    ctx: TaskContext,
+    members: Sequence[Host],
+    serving: NodeHandle,
+    after: Sequence[NodeHandle] = (),
+) -> None:
     """A member that serves forms no other cluster if its data is lost one day, and its host says what it is."""
-    members = etcd_members(ctx)
     sealed = MemberSealed(data_dir=ctx.cluster.spec.etcd.data_dir)
     g.add("sealed", sealed, on=members, after_same_host=[serving])
     mark = HostMarked(cluster=ctx.cluster.name, role="etcd")

@@ -50,7 +50,7 @@ from kubexm.module import rolling
 from kubexm.plan import EMPTY, ExecutionFragment, Milestone
 from kubexm.runtime import TaskContext
 from kubexm.step import DirectoryPresent, Step
-from kubexm.task import FragmentBuilder, NodeHandle, Task
+from kubexm.task import Batch, FragmentBuilder, NodeHandle, Task
 
 __all__ = ["OpenCluster", "PrepareControlPlanes", "RunControlPlanes"]
 
@@ -97,12 +97,16 @@ class RunControlPlanes(Task):
         known = joined_control_planes(ctx)
         new = tuple(host for host in control_planes(ctx) if host not in known)
         if known and ctx.cluster.spec.etcd.type == "kubeadm":
-            return rolling(self._on(ctx, (*known, *new), known), [host.name for host in (*known, *new)])
-        rolled = rolling(self._on(ctx, known, known), [host.name for host in known]) if known else EMPTY
-        return rolled + (self._on(ctx, new, known) if new else EMPTY)
+            return self._rolled(ctx, (*known, *new), known)
+        return self._rolled(ctx, known, known) + (self._on(ctx, new, known) if new else EMPTY)
 
-    def _on(self, ctx: TaskContext, hosts: Sequence[Host], known: Sequence[Host]) -> ExecutionFragment:
-        g, cluster = FragmentBuilder("kubeadm.run"), ctx.cluster
+    def _rolled(self, ctx: TaskContext, hosts: Sequence[Host], known: Sequence[Host]) -> ExecutionFragment:
+        return rolling([[host] for host in hosts], lambda batch: self._on(ctx, batch.hosts, known, batch))
+
+    def _on(
+        self, ctx: TaskContext, hosts: Sequence[Host], known: Sequence[Host], batch: Batch | None = None
+    ) -> ExecutionFragment:
+        g, cluster = FragmentBuilder("kubeadm.run", batch), ctx.cluster
         stacked = cluster.spec.etcd.type == "kubeadm"
         before = self._etcd(g, ctx, hosts, known) if stacked else []
         # A member that joins or comes back must vote before its API server starts, which only hangs without it.

@@ -9,11 +9,9 @@ __all__ = ["id_parts", "relative", "short_hosts", "shorten"]
 
 
 def id_parts(node_id: str) -> tuple[str, str, str]:
-    """Module, task and own name of a node. The name of a rolled node keeps its `@host`, dots and all."""
-    path, at, batch = node_id.partition("@")
-    module, _, rest = path.partition(".")
-    task, _, name = rest.rpartition(".")
-    return module, task, name + at + batch
+    """Module, task and own name of a node. The name of a rolled node ends with its batch of hosts, dots and all."""
+    module, task, name = node_id.split(".", 2)
+    return module, task, name
 
 
 def relative(other: str, seen_from: ExecutionNode) -> str:

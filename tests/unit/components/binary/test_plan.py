@@ -159,25 +159,25 @@ def test_a_running_control_plane_is_changed_one_host_at_a_time_with_health_in_be
     facts: dict[str, Any] = {name: {"marker": marked("etcd", "controlPlane")} for name in CONTROL_PLANES}
     graph = plan(tmp_path, **facts)
     for before, after in (("cp1", "cp2"), ("cp2", "cp3")):
-        first = graph.nodes[f"binary.run.settings@{after}"]
-        healthy = {f"binary.run.{name}-healthy@{before}" for name in ("controller-manager", "scheduler")}
+        first = graph.nodes[f"binary.run.settings.{after}"]
+        healthy = {f"binary.run.{name}-healthy.{before}" for name in ("controller-manager", "scheduler")}
         assert healthy <= set(first.after)
-        assert f"binary.run.api-server-ready@{before}" in upstream(graph, f"binary.run.api-server@{after}")
+        assert f"binary.run.api-server-ready.{before}" in upstream(graph, f"binary.run.api-server.{after}")
 
 
 def test_an_empty_control_plane_starts_beside_those_that_run(tmp_path: Path) -> None:
     facts: dict[str, Any] = {name: {"marker": marked("etcd", "controlPlane")} for name in ("cp1", "cp3")}
     graph = plan(tmp_path, **facts)
     assert graph.nodes["binary.run.api-server"].hosts == ("cp2",)
-    assert "binary.run.api-server@cp3" in graph.nodes
-    assert not [name for name in upstream(graph, "binary.run.api-server") if "@" in name]
+    assert "binary.run.api-server.cp3" in graph.nodes
+    assert not [name for name in upstream(graph, "binary.run.api-server") if name.count(".") > 2]
 
 
 def test_what_is_asked_first_is_a_control_plane_that_ran_before(tmp_path: Path) -> None:
     graph = plan(tmp_path, cp2={"marker": marked("controlPlane")})
     (node,) = providers(graph, API_READY)
     assert node.hosts == ("cp2",)
-    assert node.after_same_host == ("binary.run.api-server-ready@cp2",)
+    assert node.after_same_host == ("binary.run.api-server-ready.cp2",)
 
 
 def test_marks_are_made_where_a_role_was_brought_up(tmp_path: Path) -> None:

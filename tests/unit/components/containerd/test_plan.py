@@ -88,9 +88,9 @@ def test_where_it_serves_a_cluster_it_is_restarted_in_turn(tmp_path: Path) -> No
     marks: dict[str, Any] = {name: {"marker": marked("controlPlane")} for name in ("cp1", "cp2", "cp3")}
     graph = plan(tmp_path, **marks)
     starts = [node for node in graph.nodes if node.startswith("containerd.start.service")]
-    assert starts == ["containerd.start.service", *(f"containerd.start.service@cp{n}" for n in (1, 2, 3))]
+    assert starts == ["containerd.start.service", *(f"containerd.start.service.cp{n}" for n in (1, 2, 3))]
     assert graph.nodes["containerd.start.service"].hosts == ("w1", "w2"), "new nodes wait for nobody"
-    assert "containerd.start.answers@cp1" in upstream(graph, "containerd.start.service@cp2")
+    assert "containerd.start.answers.cp1" in upstream(graph, "containerd.start.service.cp2")
 
 
 def test_etcd_alone_gets_no_runtime(tmp_path: Path) -> None:

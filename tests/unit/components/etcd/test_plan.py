@@ -121,7 +121,7 @@ def test_quorum_is_that_every_member_serves(tmp_path: Path) -> None:
 def test_data_is_looked_at_before_its_directory_is_touched(tmp_path: Path) -> None:
     for graph, guard, data in (
         (plan(tmp_path / "a"), "etcd.form.founders", "etcd.form.data"),
-        (plan(tmp_path / "b", **roles(*MEMBERS)), "etcd.keep.admitted@cp2", "etcd.keep.data@cp2"),
+        (plan(tmp_path / "b", **roles(*MEMBERS)), "etcd.keep.admitted.cp2", "etcd.keep.data.cp2"),
     ):
         assert guard in upstream(graph, data)
 
@@ -131,21 +131,21 @@ def test_members_of_a_cluster_that_is_there_are_kept_one_at_a_time(tmp_path: Pat
     assert not [name for name in graph.nodes if name.startswith("etcd.form")]
     for earlier, later in (("cp1", "cp2"), ("cp2", "cp3")):
         for name in ("pki", "unit", "admitted", "start"):
-            assert f"etcd.keep.serving@{earlier}" in upstream(graph, f"etcd.keep.{name}@{later}")
-    start = graph.nodes["etcd.keep.start@cp1"].step
+            assert f"etcd.keep.serving.{earlier}" in upstream(graph, f"etcd.keep.{name}.{later}")
+    start = graph.nodes["etcd.keep.start.cp1"].step
     assert isinstance(start, MemberRunning)
     assert dict(start.urls)["cp3"] == "https://10.0.0.13:2379"
     quorum = graph.nodes["etcd.keep.quorum"]
     assert quorum.hosts == MEMBERS
-    assert "etcd.keep.serving@cp3" in upstream(graph, quorum.id)
+    assert "etcd.keep.serving.cp3" in upstream(graph, quorum.id)
     assert graph.nodes["after.all.api"].after == (quorum.id,)
 
 
 def test_empty_members_join_after_those_that_are_there(tmp_path: Path) -> None:
     graph = plan(tmp_path, **roles("cp2", "cp3"))
-    assert "etcd.keep.serving@cp3" in upstream(graph, "etcd.keep.admitted@cp1")
-    assert "etcd.keep.serving@cp1" in upstream(graph, "after.all.api")
-    admitted = graph.nodes["etcd.keep.admitted@cp1"].step
+    assert "etcd.keep.serving.cp3" in upstream(graph, "etcd.keep.admitted.cp1")
+    assert "etcd.keep.serving.cp1" in upstream(graph, "after.all.api")
+    admitted = graph.nodes["etcd.keep.admitted.cp1"].step
     assert isinstance(admitted, MemberAdmitted)
     assert admitted.others == (("cp2", "https://10.0.0.12:2379"), ("cp3", "https://10.0.0.13:2379"))
 

@@ -43,17 +43,10 @@ export const moment = (time) => new Date(time * 1000).toLocaleString();
 /** 1 host, 3 hosts. */
 export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-/** Module, task and own name of a node: etcd.install.start, or rolled etcd.keep.start@n1. */
+/** Module, task and own name of a node: etcd.install.start, or, for a batch of hosts, etcd.keep.start.n1. */
 export function idParts(id) {
-  const at = id.indexOf("@");
-  const path = at < 0 ? id : id.slice(0, at);
-  const first = path.indexOf("."), last = path.lastIndexOf(".");
-  if (first < 0) return { module: path, task: "", name: id };
-  return {
-    module: path.slice(0, first),
-    task: last > first ? path.slice(first + 1, last) : "",
-    name: path.slice(last + 1) + (at < 0 ? "" : id.slice(at)),
-  };
+  const [module, task, ...name] = id.split(".");
+  return name.length ? { module, task, name: name.join(".") } : { module, task: "", name: task ?? id };
 }
 
 /** A node as it is called within its module. */
