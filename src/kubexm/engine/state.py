@@ -441,7 +441,8 @@ class RunState:
         """Every unit that acts from another host does so from the first candidate that is left."""
         for index, candidates in enumerate(self.layout.via):
             for unit in self.layout.units_of(NodeIndex(index)) if candidates else ():
-                if unit == active or self._phase[unit] >= _FINAL or self._phase[unit] == _ACTIVE:
+                excluded = self.layout.nodes[NodeIndex(index)].excluded
+                if unit == active or excluded or self._phase[unit] >= _FINAL or self._phase[unit] == _ACTIVE:
                     continue
                 if self.place[unit] in candidates and self.place[unit] not in self._gone:
                     continue
@@ -453,10 +454,14 @@ class RunState:
                     self.place[unit] = actor
 
     def _block_without_actor(self, unit: Unit) -> None:
+        """Nothing is left that it could act from, so that not even a bracket can be closed."""
         last = self.layout.via[self.layout.unit_node[unit]][-1]
-        self.unreached.setdefault(last, Root(-1 - last))
-        self._due.discard(unit)
-        self._block([unit], Root(-1 - last))
+        root = self.root[unit] = self.unreached.setdefault(last, Root(-1 - last))
+        self._cut_short.discard(unit)
+        self._inside.pop(unit, None)
+        self._end(unit, Phase.BLOCKED)
+        opener = self._opener_of.get(unit)
+        self._block([*self._below([unit]), *([opener] if opener is not None else [])], root)
 
     # Brackets
 

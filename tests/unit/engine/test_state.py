@@ -88,7 +88,7 @@ class Simulation:
             assert same is None or self.passable(same), "started before the same host was done"
         mine = layout.writes[node]
         for other in active:
-            if layout.unit_host[other] == host and not state.satisfied_ahead(unit):
+            if state.place[other] == state.place[unit] and not state.satisfied_ahead(unit):
                 assert not clash(mine, layout.writes[layout.unit_node[other]]), "two writes at once"
         most = layout.nodes[node].max_parallel
         if most is not None:

@@ -23,7 +23,7 @@ from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, Values, resources
 from kubexm.store import read_journal
 from tests.unit.engine.graphs import HOSTS, graphs
-from tests.unit.engine.test_state import Simulation
+from tests.unit.engine.test_brackets import Bracketed
 from tests.unit.engine.world import Died, Gone, Shout, Thing, World, execute, graph, node, states
 
 
@@ -195,7 +195,7 @@ async def test_a_bracket_about_a_host_that_was_lost_is_closed_from_elsewhere(tmp
 def test_any_run_with_actors_that_get_lost_ends_with_every_unit_in_one_final_state(
     graph: ExecutionGraph, data: st.DataObject
 ) -> None:
-    class Losing(Simulation):
+    class Losing(Bracketed):
         def end(self, unit: Any, postponed: list[Any]) -> None:
             lost = data.draw(st.integers(0, 4)) == 0
             if lost and self.state.actor_lost(unit, movable=data.draw(st.booleans())):
