@@ -103,8 +103,8 @@ class Caches:
         """The cache of this node (`module.task.node…`), inside its task's, its module's and the pipeline's."""
         found = self._steps.get(node_id)
         if found is None:
-            module_id, task, _ = node_id.split(".", 2)
-            task_id = f"{module_id}.{task}"
+            module_id, task_name, _ = node_id.split(".", 2)
+            task_id = f"{module_id}.{task_name}"
             module = self._modules.setdefault(module_id, ModuleCache(self.pipeline))
             task = self._tasks.setdefault(task_id, TaskCache(module))
             found = self._steps[node_id] = StepCache(task)
