@@ -48,7 +48,7 @@ def show(bundle: BundlePath, role: _Roles = None, output: _Output = Shown.TABLE)
     from kubexm.assets.names import check_roles
     from kubexm.cli.bundle_output import show_bundle
 
-    roles = several(role)
+    roles = several(role, "--role")
     if roles:
         check_roles(roles)
     with Bundle.open(bundle) as opened:
@@ -138,7 +138,7 @@ def push(
     from kubexm.assets.transfer import open_client
     from kubexm.cli.bundle_output import watching
 
-    roles = several(role)
+    roles = several(role, "--role")
     if roles:
         check_roles(roles)
     host, prefix = parse_target(registry)
@@ -208,7 +208,7 @@ def images(
     from kubexm.assets import Bundle, ImageArchive
     from kubexm.assets.names import check_roles
 
-    roles = several(role)
+    roles = several(role, "--role")
     if roles:
         check_roles(roles)
     with Bundle.open(bundle) as opened:

@@ -121,7 +121,7 @@ def create(
         kubernetes=kubernetes_versions(kubernetes),
         arch=arch or machine_arch(),
         out=out,
-        features=several(feature) or None,
+        features=several(feature, "--feature") or None,
         packages=tuple(
             PackageDirectory(target=target, directory=Path(directory))
             for target, directory in pairs(packages or (), "a package directory", "debian-12-amd64=./debs")

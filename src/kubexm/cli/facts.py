@@ -43,7 +43,7 @@ def facts(
     from kubexm.cli.running import carry_out, service_of
 
     service = service_of(ctx)
-    report = carry_out(service.facts(cluster_file(file), limit=host_names(limit), roles=several(roles)))
+    report = carry_out(service.facts(cluster_file(file), limit=host_names(limit), roles=several(roles, "--role")))
     if output is Shown.TABLE:
         if report.facts:
             head, row = (_VERSIONS, _version_row) if versions else (_HEAD, _row)

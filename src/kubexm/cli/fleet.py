@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,9 +21,13 @@ from kubexm.errors import UsageError
 
 if TYPE_CHECKING:
     from kubexm.connector import CommandResult
-    from kubexm.errors import HostError
+    from kubexm.errors import CommandTimeout, HostError
+    from kubexm.service import CommandReport, FleetService
 
 __all__ = ["app"]
+
+_LONGEST = 366 * 24 * 3600.0
+_LEAVING = "leaving; commands that still run on hosts continue until their timeout"
 
 app = typer.Typer()
 
@@ -36,7 +43,8 @@ def exec_(
     limit: Limit = None,
     sudo: Annotated[bool, typer.Option("--sudo/--no-sudo", help="As root, or as the login user.")] = True,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="After this the command is ended everywhere.")
+        float,
+        typer.Option("--timeout", metavar="SECONDS", help="End the command on a host after this long."),
     ] = 600.0,
     parallel: Annotated[
         int | None, typer.Option("--parallel", min=1, metavar="N", help="How many hosts at once.")
@@ -47,9 +55,10 @@ def exec_(
 ) -> None:
     """Run a command on many hosts at once: kubexm exec -f cluster.yaml -- CMD ARG...
 
-    Hosts that printed the same are shown together; with -v each is shown as soon as it is done. Exits with 0 only if
-    the command did so everywhere."""
-    from kubexm.cli.running import carry_out, options_of
+    Hosts with the same output are shown together; with -v each is shown as soon as it is done. Exits with 0 only if
+    the command exited with 0 everywhere. Ctrl-C once lets running commands finish and starts no more; twice ends them
+    on the hosts, as SIGTERM does."""
+    from kubexm.cli.running import options_of
     from kubexm.service import FleetService
 
     settings = ctx.ensure_object(Settings)
@@ -58,24 +67,67 @@ def exec_(
             "`kubexm exec` runs commands from this machine, and not through a server",
             hint="leave out --server (and KUBEXM_SERVER), or log in to the hosts",
         )
+    if not 0.1 <= timeout <= _LONGEST:
+        raise UsageError(f"--timeout {timeout:g} is not between 0.1 and {_LONGEST:.0f} seconds")
     line = command[0] if len(command) == 1 else shlex.join(command)
+    if not line.strip():
+        raise UsageError("the command is empty", hint="if it comes from a variable, check that it is set")
+    wanted = _Wanted(cluster_file(file), line, several(roles, "--role"), host_names(limit), sudo, timeout)
     service = FleetService(options_of(ctx, parallel=parallel))
     answers = _Answers(output, verbose=settings.verbose > 0)
     try:
-        carry_out(
-            service.command(
-                cluster_file(file),
-                line,
-                roles=several(roles),
-                limit=host_names(limit),
-                sudo=sudo,
-                within=timeout,
-                on_result=answers.take,
-            )
-        )
+        asyncio.run(_run(service, wanted, answers))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        answers.cancelled = True
+        typer.echo("cancelled", err=True)
     finally:
         answers.close()
     raise typer.Exit(answers.exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the command line says."""
+
+    file: Path
+    line: str
+    roles: tuple[str, ...]
+    limit: tuple[str, ...]
+    sudo: bool
+    timeout: float
+
+
+async def _run(service: FleetService, wanted: _Wanted, answers: _Answers) -> CommandReport:
+    from kubexm.cli.interrupts import Interrupts
+    from kubexm.service import CommandCancellation
+
+    cancellation = CommandCancellation()
+    interrupts = Interrupts(cancellation, answers.say, leaving=_LEAVING)
+    try:
+        with interrupts.caught():
+            return await service.command(
+                wanted.file,
+                wanted.line,
+                roles=wanted.roles,
+                limit=wanted.limit,
+                sudo=wanted.sudo,
+                within=wanted.timeout,
+                on_result=answers.take,
+                on_start=interrupts.begin,
+                cancellation=cancellation,
+            )
+    finally:
+        answers.cancelled = cancellation.level > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """How a command ended, and what it printed: hosts where that is the same are shown together."""
+
+    failed: bool
+    state: str
+    stdout: bytes
+    stderr: bytes
 
 
 class _Answers:
@@ -84,28 +136,32 @@ class _Answers:
     def __init__(self, output: Streamed, *, verbose: bool) -> None:
         self._output = output
         self._verbose = verbose
-        self._groups: dict[tuple[int, bytes, bytes], list[str]] = {}
+        self._groups: dict[_Group, list[str]] = {}
         self._errors: list[HostError] = []
         self._counter = not verbose and output is Streamed.TEXT and sys.stderr.isatty()
+        self.cancelled = False
 
     def take(self, answer: CommandResult | HostError) -> None:
         """One host's answer."""
-        from kubexm.errors import HostError
+        from kubexm.errors import CommandTimeout, HostError
 
-        if isinstance(answer, HostError):
+        if isinstance(answer, CommandTimeout):
+            self._add(answer.host, _Group(True, "timed out", answer.stdout.encode(), answer.stderr.encode()))
+            self._emit(_timeout_data(answer))
+        elif isinstance(answer, HostError):
             self._errors.append(answer)
-            if self._output is Streamed.JSON:
-                typer.echo(json.dumps({"host": answer.host, "error": answer.message, "hint": answer.hint}))
+            self._emit({"host": answer.host, "error": answer.message, "hint": answer.hint})
         else:
-            key = (answer.exit_code, answer.stdout, answer.stderr)
-            self._groups.setdefault(key, []).append(answer.host)
-            if self._output is Streamed.JSON:
-                typer.echo(json.dumps(_data(answer), ensure_ascii=False))
-            elif self._verbose:
-                _show([answer.host], answer.exit_code, answer.stdout, answer.stderr)
+            state = f"exit code {answer.exit_code}" if answer.exit_code else ""
+            self._add(answer.host, _Group(bool(state), state, answer.stdout, answer.stderr))
+            self._emit(_data(answer))
         if self._counter:
             done = len(self._errors) + sum(map(len, self._groups.values()))
             typer.echo(f"\r{done} {'host has' if done == 1 else 'hosts have'} answered", nl=False, err=True)
+
+    def say(self, message: str) -> None:
+        """Something about the command as a whole, while it runs."""
+        typer.echo(f"\n{paint(message, 'yellow', 'bold', stream=sys.stderr)}", err=True)
 
     def close(self) -> None:
         """Shows what was not shown yet."""
@@ -116,29 +172,56 @@ class _Answers:
         if self._output is Streamed.JSON:
             return
         if not self._verbose:
-            groups = [(sorted(hosts, key=_natural), *answer) for answer, hosts in self._groups.items()]
-            for hosts, code, stdout, stderr in sorted(groups, key=lambda group: _natural(group[0][0])):
-                _show(hosts, code, stdout, stderr)
-        for error in self._errors:
+            groups = [(sorted(hosts, key=_natural), group) for group, hosts in self._groups.items()]
+            for hosts, group in sorted(groups, key=lambda each: _natural(each[0][0])):
+                _show(hosts, group)
+        for error in _together(self._errors):
             report_error(error)
+
+    def _add(self, host: str, group: _Group) -> None:
+        self._groups.setdefault(group, []).append(host)
+        if self._verbose and self._output is Streamed.TEXT:
+            _show([host], group)
+
+    def _emit(self, data: dict[str, object]) -> None:
+        if self._output is Streamed.JSON:
+            typer.echo(json.dumps(data, ensure_ascii=False))
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 only if the command did so everywhere."""
-        if any(code for code, _, _ in self._groups):
+        """0 only if the command exited with 0 everywhere; 3 only if it ran on none of the hosts that failed."""
+        from kubexm.errors import ConnectError, ConnectionLost
+
+        if self.cancelled:
+            return ExitCode.CANCELLED
+        if any(group.failed for group in self._groups):
             return ExitCode.FAILED
-        return ExitCode.UNREACHABLE if self._errors else ExitCode.DONE
+        if not self._errors:
+            return ExitCode.DONE
+        unreached = all(isinstance(error, ConnectError | ConnectionLost) for error in self._errors)
+        return ExitCode.UNREACHABLE if unreached else ExitCode.FAILED
 
 
-def _show(hosts: list[str], code: int, stdout: bytes, stderr: bytes) -> None:
+def _together(errors: list[HostError]) -> list[HostError]:
+    """Errors that say the same, as one that names all of their hosts."""
+    from kubexm.apis.v1alpha1.ranges import short_hosts
+    from kubexm.errors import HostError
+
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for error in sorted(errors, key=lambda error: _natural(error.host)):
+        hosts.setdefault((error.message, error.hint), []).append(error.host)
+    return [HostError(message, host=short_hosts(names), hint=hint) for (message, hint), names in hosts.items()]
+
+
+def _show(hosts: list[str], group: _Group) -> None:
     from kubexm.apis.v1alpha1.ranges import short_hosts
 
     names = short_hosts(hosts)
     many = f" ({len(hosts)} hosts)" if len(hosts) > 1 else ""
-    state = "" if code == 0 else f": exit code {code}"
-    typer.echo(paint(f"── {names}{many}{state}", *(("red", "bold") if code else ("bold",))))
-    _write(stdout, err=False)
-    _write(stderr, err=True)
+    state = f": {group.state}" if group.state else ""
+    typer.echo(paint(f"── {names}{many}{state}", *(("red", "bold") if group.failed else ("bold",))))
+    _write(group.stdout, err=False)
+    _write(group.stderr, err=True)
 
 
 def _write(data: bytes, *, err: bool) -> None:
@@ -164,4 +247,16 @@ def _data(answer: CommandResult) -> dict[str, object]:
         "stderr": answer.stderr.decode(errors="replace"),
         "seconds": round(answer.ended - answer.started, 3),
         "truncated": answer.truncated,
+    }
+
+
+def _timeout_data(error: CommandTimeout) -> dict[str, object]:
+    return {
+        "host": error.host,
+        "error": error.message,
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+        "stdout": error.stdout,
+        "stderr": error.stderr,
+        "timed_out": True,
     }

@@ -24,13 +24,18 @@ class _Cancellable(Protocol):
 class Interrupts:
     """Turns signals into calls of `Cancellation.cancel`. Before a run has begun, the first signal ends the command."""
 
-    def __init__(self, cancellation: _Cancellable, say: Callable[[str], None]) -> None:
+    def __init__(self, cancellation: _Cancellable, say: Callable[[str], None], *, leaving: str = _LEAVING) -> None:
         self._cancellation = cancellation
         self._say = say
+        self._leaving = leaving
         self.begun = False
         """True once the run has begun."""
         self._asked = 0
         self._task: asyncio.Task[object] | None = None
+
+    def begin(self) -> None:
+        """Hears that something runs on a host from now on."""
+        self.begun = True
 
     def on_event(self, event: Event) -> None:
         """Watches for the run to begin."""
@@ -41,13 +46,15 @@ class Interrupts:
         """Signals come here while the current task runs this block."""
         loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        loop.add_signal_handler(signal.SIGINT, self.interrupt)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.terminate)
+        handlers = {signal.SIGINT: self.interrupt, signal.SIGTERM: self.terminate, signal.SIGHUP: self.terminate}
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+            del handlers[signal.SIGHUP]  # started by nohup
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in handlers:
                 loop.remove_signal_handler(number)
 
     def interrupt(self) -> None:
@@ -72,6 +79,6 @@ class Interrupts:
 
     def _leave(self) -> None:
         if self.begun:
-            self._say(_LEAVING)
+            self._say(self._leaving)
         if self._task is not None:
             self._task.cancel()

@@ -63,17 +63,29 @@ Rollback = Annotated[bool, typer.Option("--rollback", help="After a failure, und
 Fix = Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely.")]
 
 
-def several(values: list[str] | None) -> tuple[str, ...]:
-    """What was given once, several times, or joined by commas (ranges such as `w[1:3]` hold none)."""
-    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
+def several(values: list[str] | None, option: str) -> tuple[str, ...]:
+    """What was given once, several times, or joined by commas (ranges such as `w[1:3]` hold none).
+
+    An empty value is refused: an unset variable in a script must not select everything.
+    """
+    found: list[str] = []
+    for value in values or ():
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        if not parts:
+            raise UsageError(
+                f"{option} is empty",
+                hint="to select everything leave the option out; a variable in its value may not be set",
+            )
+        found += parts
+    return tuple(found)
 
 
-def host_names(values: list[str] | None) -> tuple[str, ...]:
+def host_names(values: list[str] | None, option: str = "--limit") -> tuple[str, ...]:
     """Names and patterns of hosts, with ranges such as `w[01:20]` written out: what tables show can be pasted here."""
     import re
 
     found: list[str] = []
-    for text in several(values):
+    for text in several(values, option):
         if re.search(r"\[\d+:\d+\]", text) is None:
             found.append(text)
             continue

@@ -68,7 +68,14 @@ def plan(
     options = {"fix": True} if fix else {}
     service = service_of(ctx)
     planned = carry_out(
-        service.plan(cluster_file(file), pipeline, offline=offline, only=several(only), skip=several(skip), **options)
+        service.plan(
+            cluster_file(file),
+            pipeline,
+            offline=offline,
+            only=several(only, "--only"),
+            skip=several(skip, "--skip"),
+            **options,
+        )
     )
     for error in planned.unreached.values():
         warn(f"{error.host} could not be reached, and is within the failure budget: {error.message}", error.hint)
@@ -79,7 +86,7 @@ def plan(
         planned.save(save)
         typer.echo(f"saved: carry it out with `kubexm apply {save}`", err=True)
     if changes if changes is not None else planned.made and output is Drawn.TREE and diff is None:
-        chosen: dict[str, Any] = {"only": several(only), "skip": several(skip), **options}
+        chosen: dict[str, Any] = {"only": several(only, "--only"), "skip": several(skip, "--skip"), **options}
         run_pipeline(ctx, pipeline, cluster_file(file), dry_run=True, **chosen)
 
 

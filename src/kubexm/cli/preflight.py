@@ -37,6 +37,6 @@ def preflight(
         output=output,
         fix=fix,
         dry_run=dry_run,
-        only=several(only),
-        skip=several(skip),
+        only=several(only, "--only"),
+        skip=several(skip, "--skip"),
     )

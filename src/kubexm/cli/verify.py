@@ -34,4 +34,12 @@ def verify(
     nodes in a namespace that is removed afterwards."""
     from kubexm.cli.running import run_pipeline
 
-    run_pipeline(ctx, "verify", cluster_file(file), output=output, probe=probe, only=several(only), skip=several(skip))
+    run_pipeline(
+        ctx,
+        "verify",
+        cluster_file(file),
+        output=output,
+        probe=probe,
+        only=several(only, "--only"),
+        skip=several(skip, "--skip"),
+    )

@@ -6,12 +6,13 @@ from kubexm.later import later
 
 if TYPE_CHECKING:
     from kubexm.service.cluster import ClusterService
-    from kubexm.service.fleet import FleetService
+    from kubexm.service.fleet import CommandCancellation, FleetService
     from kubexm.service.reports import CommandReport, FactsReport, Planned, PlanObserver, ServiceOptions
     from kubexm.service.run_files import RunFiles, RunInfo, RunRequest
 
 __all__ = [
     "ClusterService",
+    "CommandCancellation",
     "CommandReport",
     "FactsReport",
     "FleetService",
@@ -25,7 +26,7 @@ __all__ = [
 
 _PARTS = {
     "kubexm.service.cluster": ("ClusterService",),
-    "kubexm.service.fleet": ("FleetService",),
+    "kubexm.service.fleet": ("CommandCancellation", "FleetService"),
     "kubexm.service.reports": (
         "CommandReport",
         "FactsReport",

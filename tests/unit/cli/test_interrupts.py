@@ -80,3 +80,17 @@ async def test_signals_are_given_back() -> None:
     with Interrupts(Cancellation(), print).caught():
         pass
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+async def test_a_hangup_is_ignored_under_nohup() -> None:
+    cancellation = Cancellation()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        interrupts = Interrupts(cancellation, print)
+        with interrupts.caught():
+            interrupts.on_event(STARTED)
+            await send(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert cancellation.level == 0

@@ -18,8 +18,16 @@ from kubexm.plan.render import Collapse, PlanFormat
 
 
 def test_several() -> None:
-    assert several(None) == ()
-    assert several(["a,b", " c ", "w[1:3]"]) == ("a", "b", "c", "w[1:3]")
+    assert several(None, "--only") == ()
+    assert several(["a,b", " c ", "w[1:3]"], "--only") == ("a", "b", "c", "w[1:3]")
+
+
+@pytest.mark.parametrize("values", [[""], [" "], [","], ["n1", ""]])
+def test_an_empty_value_does_not_select_everything(values: list[str]) -> None:
+    with pytest.raises(UsageError, match="--skip is empty"):
+        several(values, "--skip")
+    with pytest.raises(UsageError, match="--limit is empty"):
+        host_names(values)
 
 
 def test_ranges_of_hosts_are_written_out() -> None:
