@@ -146,7 +146,9 @@ class _Answers:
         from kubexm.errors import CommandTimeout, HostError
 
         if isinstance(answer, CommandTimeout):
-            self._add(answer.host, _Group(True, "timed out", answer.stdout.encode(), answer.stderr.encode()))
+            # The shell adds the signal that ended the command, whichever it took.
+            stderr = answer.stderr.rstrip("\n").removesuffix("Terminated").removesuffix("Killed")
+            self._add(answer.host, _Group(True, "timed out", answer.stdout.encode(), stderr.encode()))
             self._emit(_timeout_data(answer))
         elif isinstance(answer, HostError):
             self._errors.append(answer)

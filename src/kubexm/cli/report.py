@@ -41,7 +41,7 @@ def report_error(error: KubexmError) -> None:
         show_problems(problems)
         return
     message = error.message
-    if isinstance(error, HostError) and error.host and error.host not in message:
+    if isinstance(error, HostError) and error.host and not message.startswith((f"{error.host}: ", f"{error.host} ")):
         message = f"{error.host}: {message}"
     _write("error", message)
     if error.hint:

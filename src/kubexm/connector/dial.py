@@ -15,7 +15,8 @@ from asyncssh.kex import get_kex_algs
 
 from kubexm.connector.credentials import Credentials, Identity
 from kubexm.connector.hostkeys import HostKeys, KnownKey, changed, not_pinned, pinned_fingerprint, unknown
-from kubexm.connector.refusals import Attempt, explain, turned_away
+from kubexm.connector.listener import identify
+from kubexm.connector.refusals import Attempt, explain, silent, turned_away
 from kubexm.connector.settings import ConnectionSettings
 from kubexm.errors import ConnectError, HostError
 
@@ -165,7 +166,8 @@ class Dialler:
         tunnel: asyncssh.SSHClientConnection | None,
         lost: Callable[[], None],
     ) -> asyncssh.SSHClientConnection:
-        deadline = time.monotonic() + max(_BUSY_FOR, settings.timeout)
+        started = time.monotonic()
+        deadline = started + max(_BUSY_FOR, settings.timeout)
         wait = 0.1
         pin = pinned_fingerprint(settings)
         wrong: dict[str, str] = {}
@@ -177,10 +179,8 @@ class Dialler:
             try:
                 conn = await self._once(client, settings, identity, known, tunnel, frozenset(wrong))
             except TimeoutError:
-                raise ConnectError(
-                    f"{settings} did not answer within {settings.timeout:g} s",
-                    hint="is the host up, and its port open to this machine? A slow one can be given a longer timeout",
-                ) from None
+                await self._must_be_ssh(attempt, tunnel, patient=True)
+                raise silent(settings) from None
             except (OSError, asyncssh.Error) as error:
                 shown = attempt.shown
                 if pin and shown is not None and shown.get_fingerprint() != pin:
@@ -193,6 +193,9 @@ class Dialler:
                 dropped += attempt.authenticating or bool(wrong)
                 if wrong and shown is None and (isinstance(error, asyncssh.DisconnectError) or dropped > _DROPS):
                     raise not_pinned(settings, list(wrong.values())) from None
+                if busy or isinstance(error, asyncssh.ProtocolError):
+                    spent = time.monotonic() + wait > started + settings.timeout
+                    await self._must_be_ssh(attempt, tunnel, patient=not spent)
                 if not busy or dropped > _DROPS or time.monotonic() + wait > deadline:
                     raise explain(error, attempt) from None
             else:
@@ -203,6 +206,16 @@ class Dialler:
                 return conn
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311
             wait = min(wait * 1.7, 5.0)
+
+    async def _must_be_ssh(
+        self, attempt: Attempt, tunnel: asyncssh.SSHClientConnection | None, *, patient: bool
+    ) -> None:
+        """Raises if something other than an SSH server answers; one that sends nothing only once patience is over."""
+        if attempt.shown is not None or attempt.authenticating:
+            return
+        listener = await identify(attempt.settings, tunnel)
+        if listener is not None and not listener.ssh and (listener.sent or not patient):
+            raise listener.problem(attempt.settings)
 
     async def _once(
         self,

@@ -11,7 +11,7 @@ import asyncssh
 from kubexm.connector.settings import ConnectionSettings
 from kubexm.errors import AuthenticationError, ConnectError, HostKeyError
 
-__all__ = ["Attempt", "explain", "turned_away"]
+__all__ = ["Attempt", "explain", "silent", "turned_away"]
 
 
 @dataclass(slots=True)
@@ -34,6 +34,14 @@ def turned_away(error: Exception) -> bool:
     if isinstance(error, asyncssh.ConnectionLost):
         return True
     return isinstance(error, ConnectionResetError | BrokenPipeError)
+
+
+def silent(settings: ConnectionSettings) -> ConnectError:
+    """The error for a host that does not answer."""
+    return ConnectError(
+        f"{settings} did not answer within {settings.timeout:g} s",
+        hint="is the host up, and its port open to this machine? A slow one can be given a longer timeout",
+    )
 
 
 def explain(error: Exception, attempt: Attempt) -> ConnectError:

@@ -198,7 +198,9 @@ class _Run:
         for host, first in (*state.lost.items(), *state.unreached.items()):
             if host not in self._lost_told:
                 self._lost_told.add(host)
-                data = {"reason": self._why(first)} | ({"unreached": True} if host in state.unreached else {})
+                data: dict[str, object] = {"reason": self._why(first)}
+                data |= {"unreached": True} if host in state.unreached else {}
+                data |= {"hint": hint} if (hint := self._hint(first)) else {}
                 self._recorder.emit(EventKind.HOST_LOST, host=layout.hosts[host], data=data)
         for unit in state.take_ended():
             node = layout.node_of(unit)
@@ -227,6 +229,12 @@ class _Run:
             error = self._ctx.unreached.get(host) or self._gone.get(host)
             return f"{host} could not be reached" + (f": {error.message}" if error is not None else "")
         return f"{node} failed on {host}"
+
+    def _hint(self, root: int) -> str:
+        """What to do about a host that could not be reached."""
+        node, host = self._cause(root)
+        error = self._ctx.unreached.get(host)
+        return error.hint if not node and error is not None else ""
 
     # One unit
 
@@ -528,5 +536,10 @@ class _Run:
             nodes=nodes,
             lost_hosts={layout.hosts[host]: self._why(root) for host, root in self._state.lost.items()},
             unreached={layout.hosts[host]: self._why(root) for host, root in self._state.unreached.items()},
+            hints={
+                layout.hosts[host]: hint
+                for host, root in (*self._state.lost.items(), *self._state.unreached.items())
+                if (hint := self._hint(root))
+            },
             dry_run=self._options.dry_run,
         )

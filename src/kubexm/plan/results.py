@@ -184,6 +184,8 @@ class GraphExecutionResult:
     """Hosts that dropped out within their budget, and why."""
     unreached: Mapping[str, str] = field(default_factory=dict)
     """Hosts that could not be reached at the start and had no budget, and why."""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """What to do about hosts that could not be reached."""
     dry_run: bool = False
 
     def results(self) -> Iterator[tuple[str, HostResult]]:

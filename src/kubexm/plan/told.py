@@ -143,6 +143,7 @@ class ToldResult:
         self._running: set[tuple[str, str]] = set()
         self._lost: dict[str, str] = {}
         self._unreached: dict[str, str] = {}
+        self._hints: dict[str, str] = {}
 
     def on_event(self, event: Event) -> None:
         """Takes it in."""
@@ -162,6 +163,8 @@ class ToldResult:
             case EventKind.HOST_LOST:
                 hosts = self._unreached if event.data.get("unreached") else self._lost
                 hosts[event.host] = str(event.data.get("reason", ""))
+                if event.data.get("hint"):
+                    self._hints[event.host] = str(event.data["hint"])
             case EventKind.RUN_ENDED:
                 self._status = RunStatus(event.data["status"])
 
@@ -196,6 +199,7 @@ class ToldResult:
             nodes=nodes,
             lost_hosts=self._lost,
             unreached=self._unreached,
+            hints=self._hints,
             dry_run=self._dry_run,
         )
 

@@ -41,6 +41,18 @@ def test_hosts_that_do_not_answer(fleet: Fleet) -> None:
     assert run.stderr.startswith("error: 1 host could not be initialised:\n  n2: ")
 
 
+def test_preflight_tells_what_to_do_about_hosts_it_cannot_reach(fleet: Fleet) -> None:
+    text = fleet.file.read_text().replace(f"port: {fleet.servers['n2'].port}", "port: 1")
+    text = text.replace(f', hostKey: "{fleet.servers["n1"].fingerprint}"', "")
+    fleet.file.write_text(text.replace("spec:\n", "spec:\n  global: {knownHostsFile: none}\n"))
+    done = fleet.kubexm("preflight", check=3).stdout
+    assert "  unreached n1: the host key of 127.0.0.21 is not known: ssh-ed25519 SHA256:" in done
+    assert "run again with --accept-new-host-keys" in done
+    assert "  unreached n2: 127.0.0.22 port 1 refuses connections\n    → is sshd running there" in done
+    result = json.loads(fleet.kubexm("preflight", "-o", "json", check=3).stdout.splitlines()[-1])["data"]
+    assert set(result["hints"]) == {"n1", "n2"}
+
+
 def test_a_worker_within_the_budget_is_left_behind(fleet: Fleet) -> None:
     fleet.on("n1", "touch /run/go")
     fleet.on("n2", "touch /run/go")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -182,6 +183,38 @@ async def test_something_else_answers(pool: ConnectionPool, sshd: SshServer) -> 
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(ConnectError, match="found no common ground"):
             await pool.connector("old", sshd.settings(port=port)).connect()
+
+
+@pytest.mark.parametrize(
+    ("sent", "closes", "message"),
+    [
+        (b"", True, "accepts connections and closes them without sending anything"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "it answers as an HTTP server: `HTTP/1.1 400 Bad Request`"),
+        (b"220 mail ESMTP\r\n", False, "is not an SSH server: it answers `220 mail ESMTP`"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", True, "it answers as a TLS server"),
+    ],
+)
+async def test_a_port_that_is_not_sshs(
+    pool: ConnectionPool, sshd: SshServer, sent: bytes, message: str, *, closes: bool
+) -> None:
+    """It is named for what it sends, within the host's own timeout, directly and behind a bastion."""
+    done = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        if not closes:
+            await done.wait()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        settings = sshd.settings(port=server.sockets[0].getsockname()[1], timeout=1.0)
+        for name, each in (("direct", settings), ("behind", replace(settings, bastions=(sshd.settings(),)))):
+            with pytest.raises(ConnectError, match=re.escape(message)) as caught:
+                await pool.connector(name, each).connect()
+            assert caught.value.host == name
+            assert caught.value.hint
+        done.set()
 
 
 async def test_silence(pool: ConnectionPool, sshd: SshServer) -> None:

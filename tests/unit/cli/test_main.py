@@ -190,6 +190,8 @@ def test_an_error_of_a_host_names_it_once(capsys: pytest.CaptureFixture[str]) ->
     report(ConnectError("connection refused", host="n1"))
     report(ConnectError("n1 refused the connection", host="n1"))
     assert capsys.readouterr().err == "error: n1: connection refused\nerror: n1 refused the connection\n"
+    report(ConnectError("the bastion cannot reach n10 port 22", host="n1"))
+    assert capsys.readouterr().err == "error: n1: the bastion cannot reach n10 port 22\n"
 
 
 def test_what_is_wrong_with_a_file_is_told_as_config_validate_tells_it(

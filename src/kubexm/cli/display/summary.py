@@ -215,11 +215,17 @@ def _warnings(result: GraphExecutionResult) -> list[str]:
 
 
 def _lost(result: GraphExecutionResult) -> list[str]:
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Hosts that dropped out: those with the same reason on one line, each hint once."""
+    by_hint: dict[str, dict[tuple[str, str], list[str]]] = {}
     for word, hosts in (("lost", result.lost_hosts), ("unreached", result.unreached)):
         for host, reason in hosts.items():
-            groups.setdefault((word, reason), []).append(host)
-    return [f"  {paint(word, 'red')} {short_hosts(hosts)}: {reason}" for (word, reason), hosts in groups.items()]
+            groups = by_hint.setdefault(result.hints.get(host, ""), {})
+            groups.setdefault((word, reason.removeprefix(f"{host} could not be reached: ")), []).append(host)
+    lines: list[str] = []
+    for hint, groups in by_hint.items():
+        lines += [f"  {paint(word, 'red')} {short_hosts(hosts)}: {reason}" for (word, reason), hosts in groups.items()]
+        lines += _hint_lines(hint)
+    return lines
 
 
 def _cause(cause: Cause, logs: Path | None, run: str) -> list[str]:
@@ -304,6 +310,7 @@ def result_data(result: GraphExecutionResult, *, exit_code: int, resume: str = "
         "units": counts,
         "lost_hosts": dict(result.lost_hosts),
         "unreached": dict(result.unreached),
+        "hints": dict(result.hints),
         "causes": [
             {
                 "node": cause.node,
