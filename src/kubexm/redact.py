@@ -5,13 +5,24 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["MASK", "Redactor", "Secret", "SecretRef"]
+__all__ = ["MASK", "Redactor", "Secret", "SecretRef", "is_maskable"]
 
 MASK = "••••••"
-_SHORTEST = 4  # masking shorter strings would garble ordinary output
+_SHORTEST = 3  # masking shorter strings would garble ordinary output
+_SHORTEST_LINE = 4
+_STRONG = 8
+_ORDINARY = frozenset(
+    (
+        *("admin", "administrator", "certificate", "cluster", "control", "controlplane", "default", "demo", "etcd"),
+        *("false", "host", "kube", "kubernetes", "localhost", "login", "master", "node", "none", "null", "passwd"),
+        *("password", "private", "root", "secret", "server", "ssh", "sudo", "system", "test", "token", "true", "user"),
+        *("worker", "alpine", "centos", "debian", "fedora", "rocky", "ubuntu", "vagrant"),
+    )
+)
+"""Words that are everywhere in output: where masks stand in their place, anyone can tell what they hide."""
 _INDEXED = 16
 _PUBLIC = re.compile(r"-----BEGIN (CERTIFICATE|CERTIFICATE REQUEST|PUBLIC KEY)-----.*?-----END \1-----\s*", re.DOTALL)
 _HELD = re.compile(r"^[\s-]*(?:client-key-data|token|password|secret): *(\S+)\s*$", re.MULTILINE)
@@ -62,7 +73,8 @@ class Redactor:
     __slots__ = ("_long", "_short")
 
     def __init__(self, secrets: Iterable[str | Secret] = ()) -> None:
-        self._short: set[str] = set()
+        self._short: dict[str, re.Pattern[str]] = {}
+        """With how to find them: weak ones only as words of their own, or they would garble others."""
         self._long: dict[str, set[str]] = {}
         """By how they begin: a cluster of a thousand hosts has thousands of keys, and each text is looked at once."""
         for secret in secrets:
@@ -74,12 +86,12 @@ class Redactor:
         for part in _confidential(value):
             if len(part) >= _INDEXED:
                 self._long.setdefault(part[:_INDEXED], set()).add(part)
-            elif len(part) >= _SHORTEST:
-                self._short.add(part)
+            elif len(part) >= (_SHORTEST if part == value.strip() else _SHORTEST_LINE):
+                self._short[part] = _finder(part)
 
     def __call__(self, text: str) -> str:
-        short = tuple(self._short)  # steps that work in threads of their own may add to it meanwhile
-        spans = [span for value in short if value in text for span in _spans(value, text)]
+        short = tuple(self._short.items())  # steps that work in threads of their own may add to it meanwhile
+        spans = [span for value, finder in short if value in text for span in _spans(value, finder, text)]
         spans = sorted([*spans, *self._long_spans(text)])
         pieces: list[str] = []
         kept = 0
@@ -110,8 +122,22 @@ def _confidential(value: str) -> Iterable[str]:
     return (*whole, *(line for line in rest.splitlines() if not line.startswith("-----")))
 
 
-def _spans(value: str, text: str) -> Iterator[tuple[int, int]]:
-    start = text.find(value)
-    while start >= 0:
-        yield start, start + len(value)
-        start = text.find(value, start + 1)
+def is_maskable(secret: Secret, names: Collection[str] = ()) -> bool:
+    """False if masks cannot hide it: too short, or a word that output is full of, such as one of these names."""
+    value = secret.reveal().strip()
+    return len(value) >= _SHORTEST and value not in names and value.lower() not in _ORDINARY
+
+
+def _finder(value: str) -> re.Pattern[str]:
+    """Finds a secret; one that is short, or letters only, not within words, host names and the like."""
+    weak = len(value) < _STRONG or value.isalpha()
+    before = r"(?<![\w-])(?<!\w\.)" if weak and value[0].isalnum() else ""
+    after = r"(?![\w-])(?!\.\w)" if weak and value[-1].isalnum() else ""
+    return re.compile(f"{before}{re.escape(value)}{after}")
+
+
+def _spans(value: str, finder: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    found = finder.search(text)
+    while found is not None:
+        yield found.start(), found.start() + len(value)
+        found = finder.search(text, found.start() + 1)

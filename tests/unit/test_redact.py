@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubexm.redact import MASK, Redactor, Secret, SecretRef
+from kubexm.redact import MASK, Redactor, Secret, SecretRef, is_maskable
 
 
 def test_only_reveal_gives_a_secret_out() -> None:
@@ -95,17 +95,17 @@ def test_long_and_short_secrets_meet() -> None:
 
 
 def test_short_pieces_do_not_garble_everything() -> None:
-    mask = Redactor(["no", "a\nb\nlong-enough"])
-    assert mask("no banana") == "no banana"
+    mask = Redactor(["no", "a\nb\nthe\nlong-enough"])
+    assert mask("no banana, the end") == "no banana, the end"
     assert mask("say long-enough") == f"say {MASK}"
 
 
 def test_secrets_that_overlap_or_contain_each_other_are_masked_whole() -> None:
-    mask = Redactor(["abcdef", "defghi", "abcdefgh-long"])
-    assert mask("abcdefghi") == MASK, "one begins inside the other"
+    mask = Redactor(["abcdef-1", "ef-1ghij", "abcdefgh-long"])
+    assert mask("abcdef-1ghij") == MASK, "one begins inside the other"
     assert mask("abcdefgh-long") == MASK
-    assert mask("<abcdef>") == f"<{MASK}>"
-    assert Redactor(["aaaa"])("aaaaaa!") == f"{MASK}!"
+    assert mask("<abcdef-1>") == f"<{MASK}>"
+    assert Redactor(["1a1a1a1a"])("1a1a1a1a1a1a!") == f"{MASK}!"
 
 
 def test_characters_that_mean_something_elsewhere_mean_nothing_here() -> None:
@@ -135,3 +135,23 @@ def test_nothing_of_a_known_secret_is_left(secrets: list[str], text: str) -> Non
                 covered[start : start + len(part)] = [True] * len(part)
     rest = "".join(MASK if hidden else char for char, hidden in zip(text, covered, strict=True))
     assert masked.replace(MASK, "") == rest.replace(MASK, ""), "all else is as it was"
+
+
+@pytest.mark.parametrize("weak", ["root", "abc", "hunter", "a1b2c3", "Tuesday"])
+def test_weak_secrets_are_masked_as_words_only(weak: str) -> None:
+    """Within names and words they would garble what is shown, and the garbling would reveal them."""
+    mask = Redactor([weak])
+    for text in (f"password: {weak}", f"({weak})", f"--password={weak}", f"{weak}.", f"user:{weak}@host", f"'{weak}'"):
+        assert mask(text) == text.replace(weak, MASK)
+    for text in (f"{weak}-1", f"n1.{weak}.example", f"{weak}.example.com", f"my{weak}", f"{weak}s", f"pre-{weak}"):
+        assert mask(text) == text
+
+
+def test_strong_secrets_are_masked_within_words_too() -> None:
+    assert Redactor(["s3cr3t-pw"])("mysql -ps3cr3t-pw") == f"mysql -p{MASK}"
+
+
+@pytest.mark.parametrize("value", ["", "x", "ab", "root", "Password", "node1"])
+def test_what_masks_cannot_hide(value: str) -> None:
+    assert not is_maskable(Secret(value), {"node1"})
+    assert is_maskable(Secret("correct horse"), {"node1"})

@@ -18,8 +18,9 @@ from kubexm.config.fields import PLAIN_KEYS, SECRET_KEYS
 from kubexm.config.masking import SourceLines
 from kubexm.config.repair import salvage
 from kubexm.config.translate import Fault, faults
+from kubexm.redact import Secret, is_maskable
 
-__all__ = ["Loaded", "Source", "load", "loads"]
+__all__ = ["Loaded", "Source", "load", "loads", "names_in"]
 
 MOST_BYTES: Final = 4 * 2**20
 _READABLE_BY_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
@@ -166,8 +167,8 @@ def _loaded(source: Source, *, exposed: bool, more: Rules = ()) -> Loaded:
         found += [report.of_finding(finding) for rule in more for finding in rule(cluster)]
     problems += [problem for problem in found if problem.severity == "error"]
     warnings = [problem for problem in found if problem.severity == "warning"]
-    if exposed and cluster is not None:
-        warnings += _exposed(cluster, document, report)
+    if cluster is not None:
+        warnings += _literal_warnings(cluster, document, report, exposed=exposed)
     warnings.sort(key=_position)
     if problems or cluster is None:
         raise ConfigErrors(sorted(problems, key=_position), warnings)
@@ -205,10 +206,10 @@ def _validated(document: Document, report: _Reporter) -> tuple[Cluster | None, l
     return cluster, [report.of_finding(finding) for finding in check(cluster)]
 
 
-def _literals(value: Any, path: Path) -> Iterator[Path]:
+def _literals(value: Any, path: Path) -> Iterator[tuple[Path, Secret]]:
     match value:
         case LiteralSecret():
-            yield path
+            yield path, value.secret
         case Model():
             for name, info in type(value).model_fields.items():
                 yield from _literals(getattr(value, name), (*path, str(info.alias)))
@@ -220,12 +221,32 @@ def _literals(value: Any, path: Path) -> Iterator[Path]:
                 yield from _literals(part, (*path, key))
 
 
-def _exposed(cluster: Cluster, document: Document, report: _Reporter) -> Iterator[Problem]:
-    for path in _literals(cluster, ()):
-        yield report.problem(
-            document.place(path, key=True),
-            path,
-            "a secret stands in a file that others on this machine can read",
-            "use `env:NAME`, `file:path` or `prompt`, or `chmod 600` the file",
-            "warning",
-        )
+def _literal_warnings(cluster: Cluster, document: Document, report: _Reporter, *, exposed: bool) -> Iterator[Problem]:
+    names = names_in(cluster)
+    for path, secret in _literals(cluster, ()):
+        place = document.place(path, key=True)
+        if exposed:
+            yield report.problem(
+                place,
+                path,
+                "a secret stands in a file that others on this machine can read",
+                "use `env:NAME`, `file:path` or `prompt`, or `chmod 600` the file",
+                "warning",
+            )
+        if not is_maskable(secret, names):
+            yield report.problem(
+                place,
+                path,
+                "this secret cannot be masked in logs and output: it is too short or an ordinary word",
+                "choose a longer one",
+                "warning",
+            )
+
+
+def names_in(cluster: Cluster) -> frozenset[str]:
+    """Names of the file that stand in all output: masking a secret of the same text would reveal it."""
+    hosts = cluster.hosts
+    users = {host.credentials.user for host in hosts} | {
+        jump.credentials.user for host in hosts for jump in host.bastion
+    }
+    return frozenset({cluster.name, *cluster.groups, *users, *(host.name for host in hosts)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
+from kubexm import config
 from kubexm.apis.v1alpha1 import Host as HostEntry
 from kubexm.config import Loaded
 from kubexm.errors import ConfigError, UsageError
@@ -49,7 +50,13 @@ def connectors_of(
     accept_new_host_keys: bool = False,
 ) -> dict[str, Connector]:
     """The connector of each; every secret that cannot be had is told at once."""
-    reader = SettingsReader(loaded.source.directory, redactor, ask=ask, accept_new_host_keys=accept_new_host_keys)
+    reader = SettingsReader(
+        loaded.source.directory,
+        redactor,
+        ask=ask,
+        accept_new_host_keys=accept_new_host_keys,
+        names=config.names_in(loaded.cluster),
+    )
     connectors: dict[str, Connector] = {}
     refused: dict[str, ConfigError] = {}
     for entry in entries:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypedDict
 
 from kubexm import config
-from kubexm.apis.v1alpha1 import Credentials, Jump, SecretSource
+from kubexm.apis.v1alpha1 import Credentials, Jump, LiteralSecret, SecretSource
 from kubexm.apis.v1alpha1 import Host as HostEntry
 from kubexm.connector import ConnectionSettings
-from kubexm.redact import Redactor, Secret
+from kubexm.redact import Redactor, Secret, is_maskable
 
 __all__ = ["SettingsReader"]
+
+_log = logging.getLogger("kubexm")
 
 
 class _Login(TypedDict):
@@ -35,7 +38,10 @@ class SettingsReader:
         *,
         ask: Callable[[str], str] | None = None,
         accept_new_host_keys: bool = False,
+        names: frozenset[str] = frozenset(),
     ) -> None:
+        """`names` are words that all output holds: a secret of the same text is not masked, which would reveal it."""
+        self._names = names
         self._base_dir = base_dir
         self._redactor = redactor
         self._ask = ask
@@ -95,6 +101,10 @@ class SettingsReader:
         # One prompt serves everyone it is worded the same for; other sources are the same whoever asks.
         place = (source, what if str(source) == "prompt" else "")
         if place not in self._known:
-            self._known[place] = config.resolve(source, base_dir=self._base_dir, ask=self._ask, what=what)
-            self._redactor.add(self._known[place])
+            secret = self._known[place] = config.resolve(source, base_dir=self._base_dir, ask=self._ask, what=what)
+            if secret.reveal().strip() not in self._names:
+                self._redactor.add(secret)
+            if not isinstance(source, LiteralSecret) and not is_maskable(secret, self._names):
+                why = "it is too short or an ordinary word; choose a longer one"
+                _log.warning("the %s cannot be masked in logs and output: %s", what, why)
         return self._known[place]

@@ -371,3 +371,14 @@ def test_relative_paths_start_at_the_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert config.local_path("~/key", source.directory) == tmp_path / "key"
     assert config.local_path("key", source.directory) == tmp_path / "sub" / "key"
     assert config.local_path("/key", source.directory) == Path("/key")
+
+
+@pytest.mark.parametrize("secret", ["x", "ab", "root", "demo", "cp1", "ops"])
+def test_secrets_that_cannot_be_masked_are_warned_of(secret: str) -> None:
+    """Too short, an ordinary word, or a name that stands in all output."""
+    found = only(spec(f"global: {{user: ops, sudoPassword: {secret}}}"))
+    assert found.severity == "warning"
+    assert found.path == "spec.global.sudoPassword"
+    assert "cannot be masked" in found.message
+    assert secret not in found.excerpt.partition("sudoPassword")[2]
+    assert problems(spec("global: {user: ops, sudoPassword: correct horse}")) == ()

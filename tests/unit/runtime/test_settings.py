@@ -66,3 +66,20 @@ def test_every_secret_that_was_read_is_masked_and_shown_nowhere(
     words = ("open-sesame", "root-word", "hop-word")
     assert settings[1](" ".join(words)) == " ".join([MASK] * 3)
     assert not any(word in repr(settings[0]) for word in words)
+
+
+def test_a_secret_that_is_also_a_name_is_warned_of_and_not_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Masks in place of the user's name would tell everybody what the password is."""
+    monkeypatch.setenv("KX_SUDO", "carol")
+    body = "global: {user: carol, sudoPassword: env:KX_SUDO}\nhosts:\n  - {name: n1, address: 10.0.0.1}\n"
+    body += "  - {name: n2, address: 10.0.0.2}\nroleGroups: {etcd: [n1], controlPlane: [n1], worker: [n2]}\n"
+    loaded = config.load(cluster_file(tmp_path, body))
+    redactor = Redactor()
+    with caplog.at_level("WARNING", logger="kubexm"):
+        reader = SettingsReader(loaded.source.directory, redactor, names=config.names_in(loaded.cluster))
+        assert [reader.settings(host).sudo_password for host in loaded.cluster.hosts] == [Secret("carol")] * 2
+    (record,) = caplog.records
+    assert record.getMessage().startswith("the sudo password of carol cannot be masked")
+    assert redactor("carol on n1") == "carol on n1"
