@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -96,12 +97,23 @@ def _start_quickly() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 
 
+def _print_anything() -> None:
+    """Escapes what the encoding of a stream cannot express: output must not end a command half way."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command line and exits."""
     _start_quickly()
+    _print_anything()
     settings = Settings()
     try:
-        root_command().main(arguments, prog_name="kubexm", obj=settings)
+        try:
+            root_command().main(arguments, prog_name="kubexm", obj=settings)
+        finally:
+            sys.stdout.flush()  # here an error can still be reported
     except Exception as error:  # noqa: BLE001 - the last place where an error can be made readable
         from kubexm.cli.report import report
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "report_error", "show_problems", "warn"]
 
+_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
+
 
 def report(error: BaseException, *, debug: bool = False) -> ExitCode:
     """Writes the error to stderr and returns the exit code for it."""
@@ -29,9 +33,24 @@ def report(error: BaseException, *, debug: bool = False) -> ExitCode:
     if isinstance(error, OSError) and error.filename is not None:
         _write("error", f"{error.filename}: {error.strerror}")
         return ExitCode.FAILED
+    if isinstance(error, OSError) and error.errno in _OUTPUT:
+        _drop_output()
+        _write("error", f"the output cannot be written: {error.strerror}")
+        _hint("check the disk or program that stdout goes to")
+        return ExitCode.FAILED
     _write("internal error", f"{type(error).__name__}: {' '.join(str(error).split())}")
     _hint("this is a bug in kubexm" + ("" if debug else "; the same command with --debug shows where"))
     return ExitCode.FAILED
+
+
+def _drop_output() -> None:
+    """Forgets what could not be written to stdout: Python would try again at its end, and complain."""
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+    except (OSError, ValueError):
+        return  # no real file: nothing is tried again
 
 
 def report_error(error: KubexmError) -> None:

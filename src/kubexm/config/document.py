@@ -6,8 +6,9 @@ aliases are all reported at once with their places, and nothing in a file can ma
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ Path = tuple[str | int, ...]
 MOST_VALUES: Final = 100_000
 DEEPEST: Final = 60
 _TAG: Final = "tag:yaml.org,2002:"
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class _Builder:
             )
 
     def _scalar(self, node: ScalarNode, path: Path, place: Place) -> Any:
-        text: str = node.value
+        text = self._text(node, place, path)
         start, end = node.start_mark, node.end_mark
         self._document.scalars.append((path, text, (start.line, start.column, end.line, end.column)))
         kind = str(node.tag).removeprefix(_TAG)
@@ -227,7 +229,7 @@ class _Builder:
             if not isinstance(key_node, ScalarNode) or (key_node.tag == _TAG + "null"):
                 self._complain(at, path, "a key must be text", "write it like `name: value`")
                 continue
-            key: str = key_node.value
+            key = self._text(key_node, at, path)
             child = (*path, key)
             if key in result:
                 first = self._document.keys[child].line
@@ -254,18 +256,45 @@ class _Builder:
 
     def _merge(self, node: Node, path: Path, at: Place, result: dict[str, Any]) -> None:
         """`<<: *defaults`: keys that are written win, then earlier mappings over later ones."""
-        sources = node.value if isinstance(node, SequenceNode) else [node]
-        for source in sources:
-            if not isinstance(source, MappingNode):
-                self._complain(at, path, "`<<` merges mappings, and this is none", "write it like `<<: *defaults`")
-                continue
+        for source in self._merged(node, path, at, set()):
             for key_node, value_node in source.value:
-                if isinstance(key_node, ScalarNode) and key_node.tag == _TAG + "merge":
-                    self._merge(value_node, path, at, result)
-                elif isinstance(key_node, ScalarNode) and key_node.value not in result:
-                    child = (*path, str(key_node.value))
+                if not isinstance(key_node, ScalarNode) or key_node.tag == _TAG + "merge":
+                    continue
+                key = self._text(key_node, at, path)
+                if key not in result:
+                    child = (*path, key)
                     self._document.keys[child] = at
-                    result[key_node.value] = self._value(value_node, child, at)
+                    result[key] = self._value(value_node, child, at)
+
+    def _merged(self, node: Node, path: Path, at: Place, seen: set[int]) -> Iterator[MappingNode]:
+        """The mappings that are merged, the most important first; each once, however often it is named."""
+        waiting = [node]
+        while waiting:
+            self._count += 1
+            if self._count > MOST_VALUES:
+                raise _TooLarge
+            source = waiting.pop()
+            if isinstance(source, SequenceNode) and id(source) not in seen:
+                seen.add(id(source))
+                waiting += reversed(source.value)
+            elif not isinstance(source, MappingNode | SequenceNode):
+                self._complain(at, path, "`<<` merges mappings, and this is none", "write it like `<<: *defaults`")
+            elif id(source) in self._open:
+                self._complain(at, path, "this alias contains itself", "remove it")
+            elif isinstance(source, MappingNode) and id(source) not in seen:
+                seen.add(id(source))
+                yield source
+                waiting += reversed([value for key, value in source.value if key.tag == _TAG + "merge"])
+
+    def _text(self, node: ScalarNode, place: Place, path: Path) -> str:
+        """The text of a scalar; what no file can hold is reported."""
+        text: str = node.value
+        if not _SURROGATES.search(text):
+            return text
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON writes some characters as two
+        if "\N{REPLACEMENT CHARACTER}" in text:
+            self._complain(place, path, "half of a surrogate pair is not a character", r"remove the `\u` escape")
+        return text
 
 
 def _integer(text: str) -> int:

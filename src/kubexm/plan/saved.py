@@ -72,7 +72,7 @@ class SavedPlan:
             data = json.loads(path.read_text("utf-8"))
         except OSError as error:
             raise PlanError(f"{path}: the plan cannot be read: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PlanError(f"{path}: this is not a saved plan: {error}", hint=_AGAIN) from error
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise PlanError(f"{path}: this is not a saved plan of format {_FORMAT}", hint=_AGAIN)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -93,3 +95,34 @@ def test_completion_of_options_and_nested_commands() -> None:
             [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
         )
         assert set(done.stdout.split()) == expected
+
+
+def _output(arguments: list[str], stdout: int | IO[bytes], **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "kubexm", *arguments]
+    return subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, check=False, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["config", "schema"]])
+def test_a_full_disk_is_an_error_of_the_output(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = _output(arguments, full)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("error: the output cannot be written: No space left on device")
+    assert b"internal" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_any_encoding_of_stdout_will_do(tmp_path: Path, environment: dict[str, str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "metadata: {name: demo}\nspec:\n"
+        "  hosts: [{name: n1, address: 10.0.0.1}, {name: n2, address: 10.0.0.2}]\n"
+        "  roleGroups: {etcd: [n1], controlPlane: [n1], worker: [n2]}\n"
+    )
+    environment = {"PYTHONCOERCECLOCALE": "0", **environment}
+    done = _output(["plan", "--offline", "-f", str(file)], subprocess.PIPE, **environment)
+    assert done.returncode == 0, done.stderr
+    assert b"preflight" in done.stdout

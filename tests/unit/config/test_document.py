@@ -90,3 +90,39 @@ def test_the_place_of_what_is_not_written_is_that_of_what_holds_it() -> None:
     assert (document.place(("a", "c", "d")).line, document.place(("a", "c", "d")).column) == (1, 1)
     assert (document.place(("a", "b")).line, document.place(("a", "b")).column) == (2, 6)
     assert document.place(("a", "b"), key=True).column == 3
+
+
+def test_merged_keys_have_the_precedence_of_yaml() -> None:
+    """What is written wins over what is merged, at every level, and earlier mappings over later ones."""
+    text = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, x: 2, z: 2}\nc: &c {x: 3, w: 3}\nd: {<<: [*b, *c], z: 4}\n"
+    document = read(text)
+    assert document.complaints == []
+    assert document.data["b"] == {"x": 2, "y": 1, "z": 2}
+    assert document.data["d"] == {"x": 2, "y": 1, "z": 4, "w": 3}
+
+
+def test_merges_that_double_at_each_line_take_no_time() -> None:
+    lines = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 41))]
+    document = read("\n".join(lines))
+    assert document.complaints == []
+    assert document.data["a40"] == {"x": 1}
+
+
+def test_merges_are_counted_as_values() -> None:
+    lines = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 2000))]
+    (complaint,) = read("\n".join(lines)).complaints
+    assert "too much data" in complaint.message
+
+
+@pytest.mark.parametrize("text", ["x: &a {<<: *a}", "x: &a {y: {<<: [*a]}}", "x: &a {<<: [{<<: *a}]}"])
+def test_a_mapping_that_merges_itself_is_refused(text: str) -> None:
+    (complaint,) = read(text).complaints
+    assert complaint.message == "this alias contains itself"
+
+
+def test_half_a_surrogate_pair_is_refused_and_a_pair_is_one_character() -> None:
+    for text in (r'a: "\ud800"', r'a: {"\udfff": 1}'):
+        (complaint,) = read(text).complaints
+        assert "half of a surrogate pair" in complaint.message
+    document = read(r'a: "\ud83d\ude00"')
+    assert (document.data, document.complaints) == ({"a": "\N{GRINNING FACE}"}, [])

@@ -109,7 +109,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"null", b'{"format": "kubexm-plan/0"}', b"\xff\xfe", b"kind: Cluster\n"]
+    "content", [b"", b"[]", b"[" * 200_000, b"null", b'{"format": "kubexm-plan/0"}', b"\xff\xfe", b"kind: Cluster\n"]
 )
 def test_what_is_no_plan_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "plan.kxp"
