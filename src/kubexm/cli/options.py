@@ -86,7 +86,7 @@ def host_names(values: list[str] | None, option: str = "--limit") -> tuple[str, 
 
     found: list[str] = []
     for text in several(values, option):
-        if re.search(r"\[\d+:\d+\]", text) is None:
+        if re.search(r"\[[0-9]+:[0-9]+\]", text) is None:
             found.append(text)
             continue
         from kubexm.apis.v1alpha1.ranges import expand

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -72,8 +73,18 @@ def show_data(data: Any, how: Shown) -> None:
 
 
 def show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints aligned columns; nothing is cut off, so that it can be piped into other tools."""
+    """Prints aligned columns; nothing is cut off, so that it can be piped into other tools. On a terminal too narrow
+    for them, each row becomes a block with a line for each column."""
     from kubexm.plan.render import columns
+    from kubexm.plan.render.text import width
 
     first, *rest = columns([[name.upper() for name in head], *rows])
+    if sys.stdout.isatty() and max(map(width, (first, *rest))) > shutil.get_terminal_size().columns:
+        labels = max(map(len, head))
+        for index, row in enumerate(rows):
+            lines = [
+                f"{paint(f'{name.upper():<{labels}}', 'bold')}  {cell}" for name, cell in zip(head, row, strict=True)
+            ]
+            typer.echo("\n".join(["", *lines] if index else lines))
+        return
     typer.echo("\n".join([paint(first, "bold"), *rest]))

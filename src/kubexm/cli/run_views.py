@@ -66,6 +66,8 @@ def runs_of(ctx: typer.Context) -> Runs:
 
 def chosen(run: str, names: Sequence[str], hint: str) -> str:
     """The name that is meant; names are in order of time."""
+    if not run.strip():
+        raise UsageError("the name of the run is empty", hint="say `last` for the latest; " + hint)
     if run == "last" and names:
         return max(names)  # ids sort by time
     found = [run] if run in names else [name for name in names if name.startswith(run)]

@@ -150,9 +150,14 @@ def logs(
 ) -> None:
     """Show what steps printed. Of all of them, or of one node, task, module or host; whole."""
     found = _find(ctx, run, file)
+    if node or host:
+        _refuse_unknown(found.graph(), node, host)
+    shown = False
     for log in found.ended(follow=follow):
         if _wanted(log, node, host, failed=failed):
-            _show_log(found, log, output)
+            shown |= _show_log(found, log, output)
+    if not shown and output is Streamed.TEXT:
+        typer.echo("There is no output.", err=True)
 
 
 @app.command()
@@ -260,18 +265,46 @@ def _show_steps(logs: Iterable[StepLog]) -> None:
 def _wanted(log: StepLog, node: str, host: str, *, failed: bool) -> bool:
     if failed and log.state not in ("failed", "interrupted"):
         return False
-    return (not host or log.host == host) and (not node or log.node == node or log.node.startswith(f"{node}."))
+    return (not host or log.host == host) and (not node or _names(node, log.node))
 
 
-def _show_log(run: RunView, log: StepLog, output: Streamed) -> None:
+def _names(node: str, id_: str) -> bool:
+    """Whether it is the id, with or without the host that a copy of a node is for, or the start of it."""
+    return node in (id_, id_.partition("@")[0]) or id_.startswith(f"{node}.")
+
+
+def _refuse_unknown(plan: ExecutionGraph, node: str, host: str) -> None:
+    """Raises for a node or a host that the run does not have: no output would look like nothing was printed."""
+    from difflib import get_close_matches
+
+    from kubexm.errors import UsageError
+
+    if node and not any(_names(node, id_) for id_ in plan.nodes):
+        names = {name for each in plan.nodes.values() for name in (each.id, each.task, each.module)}
+        close = get_close_matches(node, sorted(names), n=1)
+        raise UsageError(
+            f"no step of this run is called {node!r}",
+            hint=f"did you mean `{close[0]}`?" if close else "`kubexm runs graph RUN -o tree` shows its steps",
+        )
+    hosts = dict.fromkeys(name for each in plan.nodes.values() for name in each.hosts)
+    if host and host not in hosts:
+        close = get_close_matches(host, hosts, n=1)
+        raise UsageError(
+            f"this run has no host {host!r}",
+            hint=f"did you mean `{close[0]}`?" if close else "its hosts: " + ", ".join(list(hosts)[:20]),
+        )
+
+
+def _show_log(run: RunView, log: StepLog, output: Streamed) -> bool:
+    """Shows what a step printed; False if that is nothing."""
     import json
 
     text = run.log_text(log.node, log.host)
     if output is Streamed.JSON:
         typer.echo(json.dumps({**_log_data(log), "log": text}, ensure_ascii=False))
-        return
+        return True
     if not text and not log.error:
-        return
+        return False
     colour = "red" if log.state in ("failed", "interrupted") else "bold"
     typer.echo(paint(f"── {log.node} on {log.host}: {log.state}", colour))
     if text:
@@ -280,6 +313,7 @@ def _show_log(run: RunView, log: StepLog, output: Streamed) -> None:
         typer.echo(f"{paint('error:', 'red')} {log.error}")
         if log.hint:
             typer.echo(f"  {paint('→', 'cyan')} {log.hint}")
+    return True
 
 
 def _log_data(log: StepLog) -> dict[str, Any]:

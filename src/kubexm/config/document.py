@@ -25,6 +25,8 @@ Path = tuple[str | int, ...]
 MOST_VALUES: Final = 100_000
 DEEPEST: Final = 60
 _TAG: Final = "tag:yaml.org,2002:"
+_TRUE: Final = frozenset({"true", "yes", "on", "y"})
+_FALSE: Final = frozenset({"false", "no", "off", "n"})
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -164,8 +166,11 @@ class _Builder:
         self._seen.add(id(node))
         # An alias has no place of its own: show where it is used, not where its anchor stands.
         # A list or mapping under a key is best shown by its key.
-        container = not isinstance(node, ScalarNode) and bool(path) and isinstance(path[-1], str)
-        place = fallback if again or container else self._at(node)
+        under_key = bool(path) and isinstance(path[-1], str)
+        container = not isinstance(node, ScalarNode) and under_key
+        # A key with nothing behind it has its value, for YAML, where the next thing begins.
+        nothing = isinstance(node, ScalarNode) and node.start_mark.index == node.end_mark.index and under_key
+        place = fallback if again or container or nothing else self._at(node)
         self._document.values[path] = place
         if id(node) in self._open:
             self._complain(place, path, "this alias contains itself", "remove it")
@@ -205,15 +210,21 @@ class _Builder:
         match kind:
             case "str" | "timestamp":
                 return text
-            case "null":
+            case "null" if text.lower() in {"", "~", "null"}:
                 return None
-            case "bool":
-                return text.lower() in {"true", "yes", "on", "y"}
+            case "bool" if text.lower() in _TRUE | _FALSE:
+                return text.lower() in _TRUE
             case "int" | "float":
                 try:
                     return _integer(text) if kind == "int" else _real(text)
                 except ValueError:
+                    if re.search(r"[0-9]|^[-+_.]*$", text):
+                        return text  # what YAML takes for a number and is none, such as `_`
+                    self._complain(place, path, f"this is not what its tag `!!{kind}` says", "remove the tag")
                     return text
+            case "null" | "bool":
+                self._complain(place, path, f"this is not what its tag `!!{kind}` says", "remove the tag")
+                return None
             case _:
                 self._check_tag(node, path, place, "str")
                 return text

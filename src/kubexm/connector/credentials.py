@@ -178,7 +178,8 @@ def _import(text: str, passphrase: Secret | None, where: str) -> asyncssh.SSHKey
             raise _no_key(where) from None
         what = "the passphrase does not fit" if passphrase else "it is encrypted, and no passphrase is given"
         raise AuthenticationError(
-            f"the private key {where} cannot be opened: {what}", hint="set passphrase, or add the key to an agent"
+            f"the private key {where} cannot be opened: {what}",
+            hint="set privateKeyPassphrase in cluster.yaml, or add the key to an agent",
         ) from None
 
 

@@ -48,8 +48,10 @@ class RuntimeBuilder:
         only_hosts: Collection[str] | None = None,
         tolerate: bool = False,
         progress: Callable[[str, str], None] | None = None,
+        keeps: bool = True,
     ) -> None:
-        """`only_hosts` leaves the others out; `tolerate` treats every unreachable host as within budget.
+        """`only_hosts` leaves the others out; `tolerate` treats every unreachable host as within budget; without
+        `keeps` the work directory is not made, for what only looks.
 
         `progress` is called with a host and how far it is: connecting, connected, ready (its facts known) or failed.
         """
@@ -62,6 +64,7 @@ class RuntimeBuilder:
         self._logger = logger or logging.getLogger("kubexm")
         self._tolerate = tolerate
         self._progress = progress
+        self._keeps = keeps
         self._runner = Runner()
 
     @property
@@ -150,8 +153,8 @@ class RuntimeBuilder:
         cluster = self._loaded.cluster
         settings = cluster.spec.global_
         work_dir = WorkDir.of(cluster.name, self._work_dir or settings.work_dir, self._loaded.source.directory)
-        if not offline:
-            work_dir.prepare()
+        if self._keeps and not offline:
+            work_dir.prepare("--work-dir" if self._work_dir else "--work-dir or spec.global.workDir")
         ignore = settings.ignore_errors if self._ignore_errors is None else self._ignore_errors
         return Context(
             cluster=cluster,

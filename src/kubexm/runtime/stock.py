@@ -72,6 +72,10 @@ class Stock:
                 bundle.close()
         return self._shelf(bundles)
 
+    def missing(self) -> list[Path]:
+        """Bundles that the file names and that are not on this machine."""
+        return [spec.bundle for spec in self._specs() if spec.bundle is not None and not spec.bundle.exists()]
+
     # For a run
 
     async def fill(self, arches: Iterable[str], *, unpack: bool, releases: Iterable[str] = ()) -> AssetShelf:

@@ -31,15 +31,15 @@ class WorkDir:
         """`NAME` below the configured directory, which is `.kubexm` beside the user's file unless it says otherwise."""
         return cls(base_dir.resolve() / Path(configured or DEFAULT).expanduser() / cluster)
 
-    def prepare(self) -> None:
-        """Makes the directories, private to this user."""
+    def prepare(self, setting: str = "--work-dir or spec.global.workDir") -> None:
+        """Makes the directories, private to this user; `setting` is what chose the place."""
         for path in (self.path, self.runs, self.secrets, self.hosts):
             try:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise KubexmError(
                     f"{path}: the work directory cannot be made: {error.strerror}",
-                    hint="choose another with spec.global.workDir",
+                    hint=f"choose another with {setting}",
                 ) from error
         if self.path.stat().st_uid == os.getuid() and self.path.stat().st_mode & 0o077:
             self.path.chmod(0o700)

@@ -44,7 +44,8 @@ class ClusterService:
     async def facts(self, file: Path, *, roles: Sequence[str] = (), limit: Sequence[str] = ()) -> FactsReport:
         """The facts of the hosts, gathered now."""
         loaded = self._fleet.load(file)
-        ctx = await self._builder(loaded, hosts=choose_hosts(loaded.cluster, roles, limit), tolerate=True).build()
+        chosen = choose_hosts(loaded.cluster, roles, limit)
+        ctx = await self._builder(loaded, hosts=chosen, tolerate=True, keeps=False).build()
         try:
             facts = {host.name: ctx.facts_of(host.name) for host in ctx.hosts if host.name in ctx.host_runtimes}
             return FactsReport(facts, dict(ctx.unreached))
@@ -282,7 +283,9 @@ class ClusterService:
         configured = self._options.work_dir or loaded.cluster.spec.global_.work_dir
         return WorkDir.of(loaded.cluster.name, configured, loaded.source.directory)
 
-    def _builder(self, loaded: Loaded, *, hosts: Sequence[str] | None = None, tolerate: bool = False) -> RuntimeBuilder:
+    def _builder(
+        self, loaded: Loaded, *, hosts: Sequence[str] | None = None, tolerate: bool = False, keeps: bool = True
+    ) -> RuntimeBuilder:
         return RuntimeBuilder(
             loaded,
             ask=self._options.ask,
@@ -293,6 +296,7 @@ class ClusterService:
             only_hosts=hosts,
             tolerate=tolerate,
             progress=self._options.progress,
+            keeps=keeps,
         )
 
     def _execution(

@@ -30,6 +30,8 @@ async def stocked(ctx: Context, loaded: Loaded, ask: Ask, *, unpack: bool) -> Co
     )
     arches = sorted({ctx.facts_of(host.name).arch for host in ctx.hosts})
     if ctx.offline:
+        for path in stock.missing():
+            ctx.logger.warning("spec.assets.sources: there is no bundle %s on this machine; a run needs it", path)
         return replace(ctx, assets=stock.at_hand(arches))
     if unpack:
         stock.keep_secrets(ctx.secrets)

@@ -30,6 +30,14 @@ def test_looking(fleet: Fleet) -> None:
     assert [(answer["host"], answer["exit_code"]) for answer in map(json.loads, lines)] == [("n1", 0)]
 
 
+def test_looking_needs_no_work_directory(fleet: Fleet) -> None:
+    place = str(fleet.file / "below-a-file")
+    assert len(fleet.kubexm("facts", "--work-dir", place).stdout.splitlines()) == 3
+    refused = fleet.kubexm("preflight", "--work-dir", place, check=1).stderr
+    assert "the work directory cannot be made" in refused
+    assert "→ choose another with --work-dir\n" in refused
+
+
 def test_hosts_that_do_not_answer(fleet: Fleet) -> None:
     fleet.file.write_text(fleet.file.read_text().replace(f"port: {fleet.servers['n2'].port}", "port: 1"))
     facts = fleet.kubexm("facts", check=3)
@@ -87,6 +95,12 @@ def test_preflight_and_its_runs(fleet: Fleet) -> None:
     assert "preflight.system.init on n1, n2" in fleet.kubexm("runs", "show", "last").stdout
     assert "init" in fleet.kubexm("runs", "logs", "last", "preflight.system", "--failed").stdout
     assert fleet.kubexm("runs", "show", "nonsense", check=2).stderr.startswith("error: there is no run 'nonsense'")
+    assert "name of the run is empty" in fleet.kubexm("runs", "show", "", check=2).stderr
+    unknown = fleet.kubexm("runs", "logs", "last", "preflight.system.initt", check=2).stderr
+    assert "no step of this run is called 'preflight.system.initt'" in unknown
+    assert "did you mean `preflight.system.init`?" in unknown
+    assert "this run has no host 'n3'" in fleet.kubexm("runs", "logs", "last", "preflight", "n3", check=2).stderr
+    assert "There is no output." in fleet.kubexm("runs", "logs", "last", "preflight.system.os", "--failed").stderr
 
 
 def test_a_saved_plan_is_carried_out_or_refused(fleet: Fleet) -> None:

@@ -215,3 +215,13 @@ def test_a_server_is_for_verbs_a_server_can_do(capsys: pytest.CaptureFixture[str
     remote = {verb.name for verb in VERBS if verb.remote}
     assert remote >= {"create", "delete", "verify", "preflight", "plan", "apply", "runs", "kubeconfig", "facts"}
     assert not remote & {"exec", "lab", "bundle", "serve", "audit"}
+
+
+def test_a_plan_with_no_host_asked_tells_of_missing_bundles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "metadata: {name: demo}\nspec:\n  hosts: [{name: n1, address: 10.0.0.1}, {name: n2, address: 10.0.0.2}]\n"
+        "  roleGroups: {etcd: [n1], controlPlane: [n1], worker: [n2]}\n  assets: {sources: [{bundle: ./none.tar}]}\n"
+    )
+    assert run("plan", "--offline", "-f", str(file)) == 0
+    assert f"there is no bundle {tmp_path / 'none.tar'} on this machine" in capsys.readouterr().err

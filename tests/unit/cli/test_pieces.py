@@ -12,6 +12,7 @@ import pytest
 from kubexm.cli.fleet import _Answers
 from kubexm.cli.options import cluster_file, host_names, several
 from kubexm.cli.output import Boxes, Drawn, Shown, Streamed, show_data, show_table
+from kubexm.cli.run_views import chosen
 from kubexm.connector import CommandResult
 from kubexm.errors import ConnectError, UsageError
 from kubexm.plan.render import Collapse, PlanFormat
@@ -106,3 +107,26 @@ def test_tables_and_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "a:\n- 1\n- 'x: y'\n"
     show_data({"a": "ü"}, Shown.JSON)
     assert capsys.readouterr().out == '{\n  "a": "ü"\n}\n'
+
+
+@pytest.mark.parametrize("run", ["", " "])
+def test_an_empty_name_is_not_the_latest_run(run: str) -> None:
+    with pytest.raises(UsageError, match="name of the run is empty"):
+        chosen(run, ["20260101-000000-aaaa"], "hint")
+    assert chosen("last", ["20260101-000000-aaaa"], "hint") == "20260101-000000-aaaa"
+
+
+def test_a_table_becomes_blocks_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [["n1", "Debian GNU/Linux 12 (bookworm)"], ["n2", "Debian GNU/Linux 12 (bookworm)"]]
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_table(("host", "operating system"), rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["HOST              n1", "OPERATING SYSTEM  Debian GNU/Linux 12 (bookworm)", ""]
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_table(("host", "operating system"), rows)
+    assert capsys.readouterr().out.splitlines()[0] == "HOST  OPERATING SYSTEM"

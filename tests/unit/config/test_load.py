@@ -382,3 +382,76 @@ def test_secrets_that_cannot_be_masked_are_warned_of(secret: str) -> None:
     assert "cannot be masked" in found.message
     assert secret not in found.excerpt.partition("sudoPassword")[2]
     assert problems(spec("global: {user: ops, sudoPassword: correct horse}")) == ()
+
+
+@pytest.mark.parametrize("key", ["hosts", "roleGroups"])
+def test_a_key_with_nothing_behind_it_is_reported_at_its_line(key: str) -> None:
+    written = {
+        "hosts": "[{name: n1, address: 10.0.0.1}]",
+        "roleGroups": "{etcd: [n1], controlPlane: [n1], worker: [n1]}",
+    }
+    lines = ["metadata: {name: demo}", "spec:"]
+    lines += [f"  {name}:" if name == key else f"  {name}: {text}" for name, text in written.items()]
+    lines += ["", "  preflight: {minCPU: 1}"]
+    found = next(problem for problem in problems("\n".join(lines)) if problem.path == f"spec.{key}")
+    assert (found.message, lines[found.line - 1]) == ("there is no value", f"  {key}:")
+
+
+def test_an_empty_spec_is_reported_at_its_line() -> None:
+    found = only("metadata: {name: demo}\nspec:\n\n\n# the end\nkind: Cluster\n")
+    assert (found.path, found.line) == ("spec", 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "message"),
+    [
+        ("network: {podCIDR: 127.0.0.0/16}", "spec.network.podCIDR", "overlaps 127.0.0.0/8"),
+        ("network: {podCIDR: 224.0.0.0/16}", "spec.network.podCIDR", "overlaps 224.0.0.0/4"),
+        ("network: {serviceCIDR: 169.254.0.0/16}", "spec.network.serviceCIDR", "link-local"),
+        ("network: {podCIDR: 10.244.0.0/255.255.0.0}", "spec.network.podCIDR", "not a network in CIDR form"),
+        ("preflight: {skip: [nope]}", "spec.preflight.skip[0]", "there is no check `nope`"),
+        ("preflight: {minCPU: !!int abc}", "spec.preflight.minCPU", "not what its tag `!!int` says"),
+        ("preflight: {minCPU: !!bool maybe}", "spec.preflight.minCPU", "not what its tag `!!bool` says"),
+        ("etcd: {backup: {schedule: 0 3 30 2 *}}", "spec.etcd.backup.schedule", "never comes"),
+        ("etcd: {backup: {schedule: '0 3 31 4,6-11/5 *'}}", "spec.etcd.backup.schedule", "never comes"),
+        ("global: {connectionTimeout: \u0663s}", "spec.global.connectionTimeout", "is not a duration"),
+        ("dns: {coredns: {upstream: [255.255.255.255]}}", "spec.dns.coredns.upstream[0]", "cannot be the address"),
+    ],
+)
+def test_values_that_look_right_and_are_not(line: str, path: str, message: str) -> None:
+    found = only(spec(line))
+    assert (found.path, found.severity) == (path, "error")
+    assert message in found.message
+
+
+@pytest.mark.parametrize("schedule", ["0 3 29 2 *", "0 3 30 2 1", "0 3 31 */2 *", "0 3 30-31 2,3 *", "", "5 4 * 2 *"])
+def test_schedules_that_do_come_are_accepted(schedule: str) -> None:
+    assert problems(spec(f"etcd: {{backup: {{schedule: '{schedule}'}}}}")) == ()
+
+
+@pytest.mark.parametrize("address", ["255.255.255.255", "0.0.0.0", "224.0.0.1"])
+def test_addresses_no_host_can_have(address: str) -> None:
+    text = MINIMAL.replace("192.0.2.10", address)
+    assert "cannot be the address of a host" in only(text).message
+
+
+def test_digits_of_other_scripts_are_no_range() -> None:
+    text = MINIMAL.replace("name: node1", "name: 'node[\u0661:\u0663]'")
+    assert any("has a range that cannot be read" in problem.message for problem in problems(text))
+
+
+def test_an_address_in_brackets_is_not_taken_for_a_range() -> None:
+    found = only(MINIMAL.replace("192.0.2.10", "'[fd00::1]'"))
+    assert (found.message, found.hint) == ("`[fd00::1]` is not an address", "did you mean `fd00::1`?")
+
+
+@pytest.mark.parametrize(
+    ("net", "hint"),
+    [
+        ("10.244.0.0/32", "use a wider podCIDR, such as `10.244.0.0/16`"),
+        ("32.0.0.0/4", "use a nodeMaskV4 from 8 to 20"),
+    ],
+)
+def test_the_hint_about_masks_can_be_followed(net: str, hint: str) -> None:
+    found = problems(spec(f"network: {{podCIDR: {net}}}"))
+    assert [problem.hint for problem in found if "does not fit" in problem.message] == [hint]

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Annotated, Literal
+from difflib import get_close_matches
+from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
-from kubexm.apis.v1alpha1.base import Model, Outside, invalid, live, shown
+from kubexm.apis.v1alpha1.base import Model, Outside, invalid, live, schema, shown
 from kubexm.apis.v1alpha1.scalars import Count, CountOrPercent, Duration, Memory, Size
-from kubexm.apis.v1alpha1.texts import FilePath, Url, matching
+from kubexm.apis.v1alpha1.texts import FilePath, Url
 
-__all__ = ["AssetSource", "Assets", "Certs", "Execution", "Preflight"]
+__all__ = ["CHECKS", "AssetSource", "Assets", "Certs", "Execution", "Preflight"]
 
-Check = Annotated[str, matching(r"[a-z][a-zA-Z0-9.-]*", "the name of a check", "swap")]
+CHECKS: Final = {
+    "access": ("connection", "root", "tools", "writable"),
+    "system": ("os", "kernel", "arch", "init", "cgroup", "modules"),
+    "capacity": ("cpu", "memory", "disk"),
+    "settings": ("swap", "forwarding", "firewall", "selinux", "time-service", "modules-loaded", "time-kept"),
+    "identity": ("hostname", "machine-id", "product-uuid", "mac", "clock"),
+    "network": ("addresses", "cidr", "dns", "ports", "reachability"),
+    "contents": ("membership", "leftovers", "runtime"),
+}
+"""The checks of preflight, by task: known here so that a file can be validated with no plan made of it."""
+
+
+def _check(value: str) -> str:
+    names = [name for checks in CHECKS.values() for name in checks]
+    ids = [f"preflight.{task}.{name}" for task, checks in CHECKS.items() for name in checks]
+    if value in names or value in ids:
+        return value
+    near = get_close_matches(value.rpartition(".")[2], names, 1)
+    hint = f"did you mean `{near[0]}`?" if near else f"the checks are {', '.join(names)}"
+    raise invalid(f"there is no check {shown(value)}", hint)
+
+
+Check = Annotated[str, AfterValidator(_check), schema("name of a check")]
 
 
 def _true(value: object) -> object:

@@ -40,20 +40,29 @@ def _host_names(value: object) -> str:
 
 def _addresses(value: object) -> str:
     text = text_of(value, "an address", "10.0.0.11")
-    for part in expand(text):
+    for part in (text,) if _in_brackets(text) else expand(text):
         _address(part)
     return text
+
+
+def _in_brackets(text: str) -> bool:
+    """An IPv6 address as URLs write it, which is no range."""
+    return text.startswith("[") and text.endswith("]") and parse_ip(text[1:-1]) is not None
 
 
 def _address(value: object) -> str:
     text = text_of(value, "an address", "10.0.0.11")
     if parse_ip(text) is None and not is_domain(text):
-        raise invalid(f"{shown(text)} is not an address", "an IP address or a DNS name, such as `10.0.0.11`")
+        hint = "an IP address or a DNS name, such as `10.0.0.11`"
+        hint = f"did you mean `{text[1:-1]}`?" if _in_brackets(text) else hint
+        raise invalid(f"{shown(text)} is not an address", hint)
     return text
 
 
 def _internal_addresses(value: object) -> str:
     text = text_of(value, "an IP address", "10.0.0.11")
+    if _in_brackets(text):
+        raise invalid(f"{shown(text)} is not an IP address", f"did you mean `{text[1:-1]}`?")
     for part in expand_list(text):
         parse_addresses(part)
     return text

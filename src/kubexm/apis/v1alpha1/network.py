@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import BeforeValidator, Field, StrictInt
 
 from kubexm.apis.v1alpha1.base import EMPTY, Model, fixed, invalid, live, schema, section, shown
-from kubexm.apis.v1alpha1.networks import Cidrs, Resolver, is_domain, parse_cidrs, parse_ip
+from kubexm.apis.v1alpha1.networks import Cidrs, Resolver, is_domain, parse_cidrs, parse_ip, refuse_unusable
 from kubexm.apis.v1alpha1.scalars import Flag, Port, Size, text_of
 from kubexm.apis.v1alpha1.texts import DomainOrEmpty, Text, matching
 
@@ -40,6 +40,7 @@ def _endpoint_address(value: object) -> str:
     text = text_of(value, "an address", "10.0.0.100")
     if text and parse_ip(text) is None and not is_domain(text):
         raise invalid(f"{shown(text)} is not an address", "an IP address or a DNS name, such as `10.0.0.100`")
+    refuse_unusable(text)
     return text
 
 

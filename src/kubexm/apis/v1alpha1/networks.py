@@ -20,11 +20,13 @@ __all__ = [
     "Resolver",
     "families",
     "is_domain",
+    "is_unusable",
     "overlap",
     "parse_addresses",
     "parse_cidrs",
     "parse_endpoint",
     "parse_ip",
+    "refuse_unusable",
 ]
 
 IpAddress = IPv4Address | IPv6Address
@@ -32,6 +34,19 @@ IpNetwork = IPv4Network | IPv6Network
 _Part = TypeVar("_Part", IpAddress, IpNetwork)
 
 _DOMAIN: Final = re.compile(r"(?=.{1,253}$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
+
+
+_BROADCAST: Final = IPv4Address("255.255.255.255")
+_SPECIAL: Final[dict[IpNetwork, str]] = {
+    IPv4Network("0.0.0.0/8"): "this host",
+    IPv4Network("127.0.0.0/8"): "loopback addresses",
+    IPv4Network("169.254.0.0/16"): "link-local addresses",
+    IPv4Network("224.0.0.0/4"): "multicast",
+    IPv4Network("255.255.255.255/32"): "broadcasts",
+    IPv6Network("::/127"): "loopback addresses",
+    IPv6Network("fe80::/10"): "link-local addresses",
+    IPv6Network("ff00::/8"): "multicast",
+}
 
 
 def is_domain(text: str) -> bool:
@@ -45,6 +60,27 @@ def parse_ip(text: str) -> IpAddress | None:
         return ipaddress.ip_address(text)
     except ValueError:
         return None
+
+
+def is_unusable(address: IpAddress) -> bool:
+    """Whether no host can have it: `0.0.0.0`, multicast, broadcast."""
+    return address.is_unspecified or address.is_multicast or address == _BROADCAST
+
+
+def refuse_unusable(text: str) -> None:
+    """Raises for an address that no host can have."""
+    address = parse_ip(text)
+    if address is not None and is_unusable(address):
+        raise invalid(f"{shown(text)} cannot be the address of a host")
+
+
+def _refuse_special(net: IpNetwork) -> None:
+    for special, what in _SPECIAL.items():
+        if overlap(net, special):
+            raise invalid(
+                f"`{net}` overlaps {special}, which is for {what}",
+                f"choose a private network, such as `{'10.244.0.0/16' if net.version == 4 else 'fd00:244::/56'}`",
+            )
 
 
 def _one_of_each(parts: list[_Part], what: str) -> tuple[_Part, ...]:
@@ -73,13 +109,17 @@ def parse_cidrs(value: object) -> tuple[IpNetwork, ...]:
         if "/" not in part:
             raise invalid(f"{shown(part)} is not a network in CIDR form", "write it like `10.244.0.0/16`")
         try:
-            parts.append(ipaddress.ip_network(part))
+            net = ipaddress.ip_network(part)
         except ValueError:
             try:
                 meant = ipaddress.ip_network(part, strict=False)
             except ValueError:
                 raise invalid(f"{shown(part)} is not a network in CIDR form", "write it like `10.244.0.0/16`") from None
             raise invalid(f"{shown(part)} has bits set outside its prefix", f"did you mean `{meant}`?") from None
+        if re.search(r"/[0-9]{1,3}$", part) is None:
+            raise invalid(f"{shown(part)} is not a network in CIDR form", f"did you mean `{net}`?")
+        _refuse_special(net)
+        parts.append(net)
     return _one_of_each(parts, "network")
 
 
@@ -97,7 +137,7 @@ def parse_endpoint(text: str) -> tuple[str, int | None] | None:
     """Host and port of `host`, `host:port`, `10.0.0.1:53` or `[fd00::1]:53`, or None."""
     if parse_ip(text) is not None:
         return text, None
-    match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:\[\]]+))(?::(\d{1,5}))?", text)
+    match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:\[\]]+))(?::([0-9]{1,5}))?", text)
     if match is None:
         return None
     host, port = match[1] or match[2], int(match[3]) if match[3] else None
@@ -116,6 +156,7 @@ def _resolver(value: object) -> str:
         raise invalid(
             f"{shown(text)} is not the address of a name server", "write it like `10.0.0.53` or `[fd00::53]:53`"
         )
+    refuse_unusable(endpoint[0])
     return text
 
 

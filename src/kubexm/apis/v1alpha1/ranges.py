@@ -11,7 +11,7 @@ from kubexm.apis.v1alpha1.base import invalid, shown
 __all__ = ["MOST", "expand", "expand_list", "short_hosts"]
 
 MOST: Final = 10_000
-_RANGE: Final = re.compile(r"\[(\d{1,9}):(\d{1,9})\]")
+_RANGE: Final = re.compile(r"\[([0-9]{1,9}):([0-9]{1,9})\]")
 _NUMBERED: Final = re.compile(r"(?P<prefix>.*?)(?P<number>[0-9]+)(?P<suffix>[^0-9]*)")
 _SHORTEST_RANGE: Final = 3
 
@@ -25,7 +25,7 @@ def expand(text: str) -> tuple[str, ...]:
         return (text,)
     match = _RANGE.search(text)
     if match is None:
-        nearest = re.sub(r"\[\s*(\d+)\s*(?:-|\.\.|,|:)\s*(\d+)\s*\]", r"[\1:\2]", text)
+        nearest = re.sub(r"\[\s*([0-9]+)\s*(?:-|\.\.|,|:)\s*([0-9]+)\s*\]", r"[\1:\2]", text)
         hint = f"did you mean `{nearest}`?" if nearest != text else "write a range like `node[1:3]` or `node[01:20]`"
         raise invalid(f"{shown(text)} has a range that cannot be read", hint)
     head, tail = text[: match.start()], text[match.end() :]

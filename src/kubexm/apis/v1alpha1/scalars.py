@@ -55,7 +55,7 @@ def text_of(value: object, what: str, example: str) -> str:
     return value
 
 
-_DURATION: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+_DURATION: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
 _LONGEST: Final = timedelta(days=365 * 200)
 
 
@@ -114,7 +114,7 @@ Duration = Annotated[
 ]
 
 _UNITS: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)")
+_MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)", re.ASCII)
 
 
 def parse_memory(value: object) -> int:
@@ -187,7 +187,7 @@ class CountOrPercent(FromText):
                 pass
             case int() if value >= 0:
                 return cls(value)
-            case str() if re.fullmatch(r"(100|\d{1,2})%", value):
+            case str() if re.fullmatch(r"(100|[0-9]{1,2})%", value):
                 return cls(int(value[:-1]), percent=True)
         raise invalid(f"expected a count or a percentage, found {shown(value)}", "write it like `2` or `10%`")
 
@@ -217,7 +217,7 @@ class PortRange(FromText):
     @classmethod
     def parse(cls, value: object) -> PortRange:
         """`30000-32767`."""
-        match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text_of(value, "a range of ports", "30000-32767"))
+        match = re.fullmatch(r"([0-9]{1,5})-([0-9]{1,5})", text_of(value, "a range of ports", "30000-32767"))
         if match is None:
             raise invalid(f"{shown(value)} is not a range of ports", "write it like `30000-32767`")
         first, last = int(match[1]), int(match[2])

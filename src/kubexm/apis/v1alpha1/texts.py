@@ -105,13 +105,34 @@ def _cron(value: str) -> str:
         )
     for text, (what, low, high) in zip(fields, _CRON_FIELDS, strict=False):
         for part in text.split(","):
-            match = re.fullmatch(r"(?:\*|(\d{1,2})(?:-(\d{1,2}))?)(?:/(\d{1,2}))?", part)
+            match = re.fullmatch(r"(?:\*|([0-9]{1,2})(?:-([0-9]{1,2}))?)(?:/([0-9]{1,2}))?", part)
             numbers = [int(group) for group in match.groups()[:2] if group] if match else []
             if match is None or numbers != sorted(numbers) or any(not low <= number <= high for number in numbers):
                 raise invalid(f"`{part}` is not a {what} of a schedule ({low} to {high})", "write it like `0 3 * * *`")
             if match[3] is not None and int(match[3]) == 0:
                 raise invalid(f"`{part}`: a step of a schedule is at least 1")
+    if fields and fields[4] == "*":
+        first = min(_first_number(part, 1) for part in fields[2].split(","))
+        months = {month for part in fields[3].split(",") for month in _numbers(part, 1, 12)}
+        if all(first > _LONGEST_MONTHS.get(month, 31) for month in months):
+            raise invalid(f"`{value}` never comes: no such month has a day {first}", "write it like `0 3 1 * *`")
     return " ".join(fields)
+
+
+_LONGEST_MONTHS: Final = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
+
+
+def _numbers(part: str, low: int, high: int) -> range:
+    """The numbers a part of a field of a schedule stands for."""
+    span, _, step = part.partition("/")
+    first, _, last = span.partition("-")
+    if span == "*":
+        return range(low, high + 1, int(step or 1))
+    return range(int(first), int(last or (high if step else first)) + 1, int(step or 1))
+
+
+def _first_number(part: str, low: int) -> int:
+    return _numbers(part, low, 31)[0]
 
 
 Schedule = Annotated[str, AfterValidator(_cron), schema("schedule")]

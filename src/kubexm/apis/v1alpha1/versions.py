@@ -33,7 +33,7 @@ class Version(FromText):
             raise invalid(
                 f"expected a version, found {shown(value)}", f'write all three numbers, like `"{cls._example}"`'
             )
-        match = re.fullmatch(r"v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})", value) if isinstance(value, str) else None
+        match = re.fullmatch(r"v?([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})", value) if isinstance(value, str) else None
         if match is None:
             raise invalid(
                 f"expected a version, found {shown(value)}", f"write all three numbers, like `{cls._example}`"

@@ -26,6 +26,7 @@ __all__ = ["LiveDisplay"]
 
 _PER_SECOND = 5
 _BAR = 24
+_SHORTEST_BAR = 6
 
 
 class LiveDisplay:
@@ -133,10 +134,10 @@ class LiveDisplay:
 
         progress = self.progress
         elapsed = now - progress.started if progress.started is not None else 0.0
-        head = Text.assemble((progress.name, "bold"), " ")
+        head = Text.assemble((progress.name, "bold"), " ", no_wrap=True, overflow="ellipsis")
         if progress.dry_run:
             head.append("(dry run) ", "yellow")
-        head.append_text(_bar(progress.total, _BAR * 2))
+        head.append_text(_bar(progress.total, max(_SHORTEST_BAR, min(_BAR * 2, self._console.width - 52))))
         head.append(f" {int(progress.total.share * 100):3} %  {clock(elapsed)}")
         if (left := self._remaining(now)) is not None and not progress.total.finished:
             head.append(f", about {clock(left)} left", "dim")
@@ -153,6 +154,11 @@ class LiveDisplay:
             self._left = made, left
         return None if left is None else max(left - (now - made), 0.0)
 
+    @property
+    def _bar(self) -> int:
+        """How wide bars of phases and hosts are: on a narrow terminal names matter more."""
+        return max(_SHORTEST_BAR, min(_BAR, self._console.width // 4))
+
     def _phases(self, limit: int) -> Table:
         table = _grid()
         modules = list(self.progress.modules.items())
@@ -162,7 +168,7 @@ class LiveDisplay:
             hidden = len(modules) - min(len(busy), limit - 1)
             modules = busy[: limit - 1]
         for name, tally in modules:
-            table.add_row(_sign(tally), name, _bar(tally, _BAR), f"{tally.done}/{tally.total}", _ends(tally))
+            table.add_row(_sign(tally), name, _bar(tally, self._bar), f"{tally.done}/{tally.total}", _ends(tally))
         if hidden:
             table.add_row("", f"and {hidden} more", "", "", "")
         return table
@@ -175,7 +181,7 @@ class LiveDisplay:
             shown = sorted((host for host in hosts if host.running), key=lambda host: min(host.running.values()))
             shown = shown[: limit - 1]
         for host in shown:
-            table.add_row(_sign(host.tally), host.name, _bar(host.tally, _BAR), *_current(host, now))
+            table.add_row(_sign(host.tally), host.name, _bar(host.tally, self._bar), *_current(host, now))
         if len(hosts) > limit:
             table.add_row("", f"{len(hosts):,} hosts", "", "", _sum(hosts))
         return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from kubexm.components.preflight.tasks import (
     OperatingSystem,
     Settings,
 )
-from kubexm.errors import PlanError
 from kubexm.module import Module
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import ModuleContext
@@ -25,7 +23,6 @@ __all__ = ["Preflight"]
 
 _NEVER_SKIPPED = ".versions"
 """What a run must not change is not for the file to allow."""
-_ONLY_WITH_FIX = ("modules-loaded", "time-kept")
 
 
 class Preflight(Module):
@@ -67,13 +64,5 @@ class Preflight(Module):
 
 
 def _named(name: str, known: Sequence[str]) -> list[str]:
-    """The nodes a user means: by the name of the check or by the whole id."""
-    found = [node for node in known if name in (node, node.rpartition(".")[2])]
-    if found or name in _ONLY_WITH_FIX:
-        return found
-    checks = [node.rpartition(".")[2] for node in known]
-    near = difflib.get_close_matches(name.rpartition(".")[2], checks, 1)
-    raise PlanError(
-        f"spec.preflight.skip: there is no check {name!r}",
-        hint=f"did you mean {near[0]!r}?" if near else f"the checks are {', '.join(checks)}",
-    )
+    """The nodes a user means, by the name of the check or by the whole id; none if this plan has no such check."""
+    return [node for node in known if name in (node, node.rpartition(".")[2])]

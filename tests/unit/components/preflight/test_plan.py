@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kubexm.apis.v1alpha1.execution import CHECKS
 from kubexm.apis.v1alpha1.versions import DEFAULT_KUBERNETES
-from kubexm.errors import PlanError
 from kubexm.pipeline.preflight import PreflightPipeline
 from kubexm.plan import ExecutionGraph, RunStatus
 from kubexm.runner.facts.model import Clock, Cpu, Unit
@@ -69,11 +69,13 @@ def test_checks_can_be_left_out_by_name_or_id(tmp_path: Path) -> None:
     assert excluded == ["preflight.capacity.cpu", "preflight.settings.swap"]
 
 
-def test_a_check_that_does_not_exist_cannot_be_left_out(tmp_path: Path) -> None:
-    fleet = Fleet(cluster("preflight: {skip: [swpa]}"))
-    with pytest.raises(PlanError, match="no check 'swpa'") as caught:
-        PreflightPipeline().plan(fleet.context(tmp_path).pipeline_context())
-    assert caught.value.hint == "did you mean 'swap'?"
+def test_the_model_knows_every_check(tmp_path: Path) -> None:
+    """What a file may leave out is validated with no plan made."""
+    fleet = Fleet().change("w1", clock=Clock(), units=(Unit(name="chrony.service", active="inactive"),))
+    context = fleet.context(tmp_path).pipeline_context()
+    plans = (PreflightPipeline().plan(context), PreflightPipeline(fix=True).plan(context))
+    known = {f"preflight.{task}.{name}" for task, names in CHECKS.items() for name in names}
+    assert {node for plan in plans for node in plan.nodes} == known
 
 
 def test_fix_puts_steps_in_place_of_checks(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubexm.components.preflight import Preflight
-from kubexm.errors import PlanError, StepError
+from kubexm.errors import ConfigError, StepError
 from kubexm.module import link
 from kubexm.pipeline.create import CreateCluster
 from kubexm.plan import ExecutionGraph
@@ -95,9 +95,8 @@ def test_create_checks_versions_before_it_changes_anything(tmp_path: Path) -> No
 
 
 def test_the_file_cannot_leave_this_check_out(tmp_path: Path) -> None:
-    fleet = Fleet(cluster("preflight: {skip: [versions]}"))
-    with pytest.raises(PlanError, match="no check 'versions'"):
-        graph(fleet.context(tmp_path))
+    with pytest.raises(ConfigError, match="no check `versions`"):
+        Fleet(cluster("preflight: {skip: [versions]}")).context(tmp_path)
 
 
 def test_other_pipelines_do_not_have_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kubexm.apis.v1alpha1.cluster import Cluster
 from kubexm.apis.v1alpha1.host import HostEntry, Login
 from kubexm.apis.v1alpha1.inventory import expand_entry
-from kubexm.apis.v1alpha1.networks import parse_ip
+from kubexm.apis.v1alpha1.networks import is_unusable, parse_ip
 from kubexm.apis.v1alpha1.ranges import expand, expand_list
 from kubexm.apis.v1alpha1.rules.base import Finding, Path, Rule, dotted, listed
 from kubexm.apis.v1alpha1.secret import PromptSecret
@@ -116,9 +116,13 @@ def _canonical(address: str) -> str:
 def _impossible(cluster: Cluster) -> Iterator[Finding]:
     for index, entry in enumerate(cluster.spec.hosts):
         addresses = [address for place in expand_entry(entry) for address in place["internal_addresses"]]
-        wrong = next((address for address in addresses if address.is_unspecified or address.is_multicast), None)
+        key = "internalAddress" if entry.internal_address is not None else "address"
+        wrong = next((address for address in addresses if is_unusable(address)), None)
+        if wrong is None:
+            reached = [parse_ip(place["address"]) for place in expand_entry(entry)]
+            key = "address"
+            wrong = next((address for address in reached if address is not None and is_unusable(address)), None)
         if wrong is not None:
-            key = "internalAddress" if entry.internal_address is not None else "address"
             yield Finding(path=(*_HOSTS, index, key), message=f"{wrong} cannot be the address of a host")
 
 

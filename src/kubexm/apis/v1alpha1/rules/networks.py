@@ -21,7 +21,7 @@ _ENDPOINT: Path = ("spec", "controlPlaneEndpoint")
 _HOSTS: Path = ("spec", "hosts")
 _WIDEST = {4: 12, 6: 108}
 _NARROWEST = {4: 28, 6: 124}
-_BITS = {4: 32, 6: 128}
+_NODE_MASKS = {4: (8, 30), 6: (48, 126)}
 _MOST_NODE_BITS = 16
 
 
@@ -125,12 +125,14 @@ def _pod_sizes(cluster: Cluster) -> Iterator[Finding]:
     for net in network.pod_cidr:
         key, mask = ("nodeMaskV4", network.node_mask_v4) if net.version == 4 else ("nodeMaskV6", network.node_mask_v6)
         if mask < net.prefixlen or mask - net.prefixlen > _MOST_NODE_BITS:
-            low, high = net.prefixlen, min(net.prefixlen + _MOST_NODE_BITS, _BITS[net.version] - 2)
+            low, high = _NODE_MASKS[net.version]
+            low, high = max(low, net.prefixlen), min(high, net.prefixlen + _MOST_NODE_BITS)
+            usual = "10.244.0.0/16" if net.version == 4 else "fd00:244::/56"
             yield Finding(
-                path=(*_NETWORK, key),
+                path=(*_NETWORK, key) if low <= high else _POD,
                 message=f"a /{mask} for each node does not fit podCIDR {net}",
-                hint=f"use a {key} from {low} to {high}",
-                also=(_POD,),
+                hint=f"use a {key} from {low} to {high}" if low <= high else f"use a wider podCIDR, such as `{usual}`",
+                also=(_POD,) if low <= high else ((*_NETWORK, key),),
             )
         elif 2 ** (mask - net.prefixlen) < nodes:
             yield Finding(
