@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal
 
@@ -234,13 +234,15 @@ def _literal_warnings(cluster: Cluster, document: Document, report: _Reporter, *
                 "warning",
             )
         if not is_maskable(secret, names):
-            yield report.problem(
+            found = report.problem(
                 place,
                 path,
                 "this secret cannot be masked in logs and output: it is too short or an ordinary word",
                 "choose a longer one",
                 "warning",
             )
+            # What is left of a secret that should have been quoted may stand behind it, as a comment.
+            yield replace(found, excerpt="", span=(0, 0))
 
 
 def names_in(cluster: Cluster) -> frozenset[str]:

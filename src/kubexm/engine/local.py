@@ -230,7 +230,7 @@ class _Run:
             return f"{host} could not be reached" + (f": {error.message}" if error is not None else "")
         return f"{node} failed on {host}"
 
-    def _hint(self, root: int) -> str:
+    def _hint(self, root: Root) -> str:
         """What to do about a host that could not be reached."""
         node, host = self._cause(root)
         error = self._ctx.unreached.get(host)
