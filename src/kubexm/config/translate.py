@@ -129,7 +129,7 @@ def _text(value: _Written, _: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _whole(value: _Written, _: Mapping[str, Any]) -> tuple[str, str]:
-    bare = re.fullmatch(r"\d+", value.text) if isinstance(value.value, str) else None
+    bare = re.fullmatch(r"[0-9]{1,18}", value.text) if isinstance(value.value, str) else None
     found = f"the text {value}" if isinstance(value.value, str) else str(value)
     return f"expected a whole number, found {found}", "write it without quotes" if bare else ""
 

@@ -415,6 +415,11 @@ def test_an_empty_spec_is_reported_at_its_line() -> None:
         ("etcd: {backup: {schedule: 0 3 30 2 *}}", "spec.etcd.backup.schedule", "never comes"),
         ("etcd: {backup: {schedule: '0 3 31 4,6-11/5 *'}}", "spec.etcd.backup.schedule", "never comes"),
         ("global: {connectionTimeout: \u0663s}", "spec.global.connectionTimeout", "is not a duration"),
+        ("preflight: {minMemory: " + "9" * 5000 + "Ti}", "spec.preflight.minMemory", "more than any machine has"),
+        ("preflight: {minCPU: " + "9" * 100 + "}", "spec.preflight.minCPU", "must be at most 2147483647"),
+        (r'kubernetes: {apiServer: {extraArgs: {v: "a\nb"}}}', "spec.kubernetes.apiServer.extraArgs", "line break"),
+        (r'kubernetes: {apiServer: {extraArgs: {v: "a\0b"}}}', "spec.kubernetes.apiServer.extraArgs", "control char"),
+        (r'global: {sudoPassword: "file:a\0b"}', "spec.global.sudoPassword", "`file:` needs a path"),
         ("dns: {coredns: {upstream: [255.255.255.255]}}", "spec.dns.coredns.upstream[0]", "cannot be the address"),
     ],
 )
@@ -450,6 +455,7 @@ def test_an_address_in_brackets_is_not_taken_for_a_range() -> None:
     [
         ("10.244.0.0/32", "use a wider podCIDR, such as `10.244.0.0/16`"),
         ("32.0.0.0/4", "use a nodeMaskV4 from 8 to 20"),
+        ("'fd00::/8'", "use a smaller podCIDR, such as `fd00:244::/56`"),
     ],
 )
 def test_the_hint_about_masks_can_be_followed(net: str, hint: str) -> None:

@@ -16,6 +16,8 @@ def _argument(name: str, content: object) -> str:
     match content:
         case bool():
             return str(content).lower()
+        case str() if re.search(r"[\0-\x08\n-\x1f\x7f]", content):
+            raise invalid(f"the argument `{name}` holds a line break or a control character", "write it on one line")
         case int() | float() | str():
             return str(content)
         case _:

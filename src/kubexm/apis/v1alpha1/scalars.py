@@ -42,8 +42,17 @@ __all__ = [
 ]
 
 Flag = StrictBool
-Count = Annotated[StrictInt, Field(ge=0)]
-Size = Annotated[StrictInt, Field(ge=1)]
+_MOST: Final = 2**31 - 1
+
+
+def _countable(value: int) -> int:
+    if value > _MOST:
+        raise invalid(f"must be at most {_MOST}, found a larger number")
+    return value
+
+
+Count = Annotated[StrictInt, Field(ge=0), AfterValidator(_countable)]
+Size = Annotated[StrictInt, Field(ge=1), AfterValidator(_countable)]
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 FreeMapping = dict[str, Any]
 
@@ -125,7 +134,10 @@ def parse_memory(value: object) -> int:
     match = _MEMORY.fullmatch(text)
     if match is None:
         raise invalid(f"{shown(text)} is not an amount of memory or disk", "write it like `1700Mi` or `8Gi`")
-    return int(Decimal(match[1]) * _UNITS[match[2]])
+    amount = int(Decimal(match[1]) * _UNITS[match[2]])
+    if amount >= 2**63:
+        raise invalid(f"{shown(text)} is more than any machine has", "write it like `1700Mi` or `8Gi`")
+    return amount
 
 
 def format_memory(value: int) -> str:
@@ -176,7 +188,10 @@ class CountOrPercent(FromText):
     percent: bool = False
     _schema: ClassVar[dict[str, Any]] = {
         TYPE_KEY: "count or percentage",
-        "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^(100|\d{1,2})%$"}],
+        "anyOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "string", "pattern": r"^(100|\d{1,2})%$"},
+        ],
     }
 
     @classmethod
@@ -185,7 +200,7 @@ class CountOrPercent(FromText):
         match value:
             case bool():
                 pass
-            case int() if value >= 0:
+            case int() if 0 <= value <= _MOST:
                 return cls(value)
             case str() if re.fullmatch(r"(100|[0-9]{1,2})%", value):
                 return cls(int(value[:-1]), percent=True)

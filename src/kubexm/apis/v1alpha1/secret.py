@@ -44,7 +44,7 @@ class SecretSource(FromText):
                     raise invalid("`env:` needs the name of an environment variable", "write it like `env:OPS_SUDO`")
                 return EnvSecret(rest)
             case "file" if colon:
-                if not rest.strip():
+                if not rest.strip() or "\0" in rest:
                     raise invalid("`file:` needs a path", "write it like `file:./secrets/sudo`")
                 return FileSecret(rest)
             case "secret" if colon:

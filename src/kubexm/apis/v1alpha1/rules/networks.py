@@ -128,10 +128,12 @@ def _pod_sizes(cluster: Cluster) -> Iterator[Finding]:
             low, high = _NODE_MASKS[net.version]
             low, high = max(low, net.prefixlen), min(high, net.prefixlen + _MOST_NODE_BITS)
             usual = "10.244.0.0/16" if net.version == 4 else "fd00:244::/56"
+            other = "wider" if net.prefixlen > high else "smaller"
+            change = f"use a {other} podCIDR, such as `{usual}`"
             yield Finding(
                 path=(*_NETWORK, key) if low <= high else _POD,
                 message=f"a /{mask} for each node does not fit podCIDR {net}",
-                hint=f"use a {key} from {low} to {high}" if low <= high else f"use a wider podCIDR, such as `{usual}`",
+                hint=f"use a {key} from {low} to {high}" if low <= high else change,
                 also=(_POD,) if low <= high else ((*_NETWORK, key),),
             )
         elif 2 ** (mask - net.prefixlen) < nodes:
