@@ -21,6 +21,8 @@ class EventKind(StrEnum):
     RUN_STARTED = "run.started"
     RUN_RESUMED = "run.resumed"
     RUN_ENDED = "run.ended"
+    RUN_COST = "run.cost"
+    """What users of the cluster experienced during the run; follows its end."""
     RUN_CANCELLING = "run.cancelling"
     HOST_LOST = "host.lost"
     UNIT_RUNNING = "unit.running"

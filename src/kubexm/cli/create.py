@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from kubexm.cli.options import DryRun, File, IgnoreErrors, Only, Parallel, Rollback, Skip, cluster_file, several
+from kubexm.cli.options import (
+    DryRun,
+    File,
+    IgnoreErrors,
+    Only,
+    Parallel,
+    ProbeLevel,
+    Probes,
+    Rollback,
+    Skip,
+    cluster_file,
+    several,
+)
 from kubexm.cli.output import Streamed
 
 __all__ = ["app"]
@@ -29,6 +41,7 @@ def cluster(
     rollback: Rollback = False,
     parallel: Parallel = None,
     ignore_errors: IgnoreErrors = False,
+    probes: Probes = ProbeLevel.NONE,
     output: Annotated[
         Streamed, typer.Option("--output", "-o", help="text, or json: one event a line.")
     ] = Streamed.TEXT,
@@ -48,4 +61,5 @@ def cluster(
         rollback=rollback,
         parallel=parallel,
         ignore_errors=ignore_errors,
+        probes=probes.value,
     )

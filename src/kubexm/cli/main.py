@@ -32,6 +32,7 @@ VERBS = (
         "Clusters",
         remote=True,
     ),
+    Verb("probe", "kubexm.cli.probe", "Measure what users of a running cluster experience.", "Clusters", remote=True),
     Verb(
         "delete", "kubexm.cli.delete", "Delete a cluster and give its hosts back as they were.", "Clusters", remote=True
     ),

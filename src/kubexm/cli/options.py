@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,8 @@ __all__ = [
     "Limit",
     "Only",
     "Parallel",
+    "ProbeLevel",
+    "Probes",
     "Roles",
     "Rollback",
     "Skip",
@@ -60,6 +63,20 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Look at every host, change nothing, and show what would change.")
 ]
 Rollback = Annotated[bool, typer.Option("--rollback", help="After a failure, undo what this run changed.")]
+
+
+class ProbeLevel(StrEnum):
+    """What is measured beside a run."""
+
+    NONE = "none"
+    API = "api"
+    FULL = "full"
+
+
+Probes = Annotated[
+    ProbeLevel,
+    typer.Option("--probes", help="What to measure beside it on a running cluster: the API, everything, or nothing."),
+]
 Fix = Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely.")]
 
 

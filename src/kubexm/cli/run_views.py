@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
@@ -31,6 +31,10 @@ class RunView(Protocol):
     def step_logs(self) -> list[StepLog]: ...
     def graph(self) -> ExecutionGraph: ...
     def timeline(self) -> Timeline: ...
+    def cost(self) -> dict[str, Any] | None:
+        """What was measured beside it, if anything was."""
+        ...
+
     def log_text(self, node: str, host: str) -> str: ...
     def ended(self, *, follow: bool) -> Iterator[StepLog]:
         """What has ended; and, if followed, what ends until the run has."""
@@ -102,6 +106,7 @@ class _LocalRun:
         self.place = str(files.path)
         self.info = files.info
         self.step_logs = files.step_logs
+        self.cost = files.cost
         self.graph = files.known_graph
         self.log_text = files.log_text
         self.cancel = files.cancel

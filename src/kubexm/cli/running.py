@@ -9,7 +9,7 @@ import asyncio
 import logging
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -25,7 +25,7 @@ from kubexm.cli.style import paint
 if TYPE_CHECKING:
     from kubexm.cli.remote.service import RemoteService
     from kubexm.engine import Cancellation
-    from kubexm.events import Observer
+    from kubexm.events import Event, Observer
     from kubexm.plan import GraphExecutionResult
     from kubexm.service import ClusterService, ServiceOptions
 
@@ -129,10 +129,14 @@ def run_and_show(
     *,
     output: Streamed = Streamed.TEXT,
     file: Path | None = None,
+    quiet: bool = False,
 ) -> NoReturn:
-    """Runs what `start` starts, shows it while it runs and when it is over, and exits with the code for its end."""
+    """Runs what `start` starts, shows it while it runs and when it is over, and exits with the code for its end.
+
+    `quiet`: somebody else shows it while it runs.
+    """
     settings = ctx.ensure_object(Settings)
-    display = _display(output, settings.verbose)
+    display = _Display(_Nobody(), lambda: None, as_json=False) if quiet else _display(output, settings.verbose)
     try:
         result = asyncio.run(_watched(start, display))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -142,8 +146,21 @@ def run_and_show(
         display.close()
     code = ExitCode.of_result(result)
     logs, resume = _left_behind(service, result.run, settings, file)
-    display.show_result(result, logs, code=code, resume=resume, verbose=settings.verbose)
+    cost = _cost(service, result.run, file)
+    display.show_result(result, logs, code=code, resume=resume, verbose=settings.verbose, cost=cost)
     raise typer.Exit(code)
+
+
+def _cost(service: ClusterService | RemoteService, run: str, file: Path | None) -> Mapping[str, Any] | None:
+    """What was measured beside the run, if anything was."""
+    from kubexm.service import ClusterService
+
+    if isinstance(service, ClusterService):
+        return service.run_files(run, file).cost()
+    from kubexm.cli.remote.runs import asked
+
+    found: Mapping[str, Any] | None = asked(service, lambda asking: asking.get(f"tasks/{run}/cost"))["cost"]
+    return found
 
 
 def _left_behind(
@@ -203,17 +220,37 @@ class _Display:
     as_json: bool
 
     def show_result(
-        self, result: GraphExecutionResult, logs: Path | None, *, code: int, resume: str, verbose: int
+        self,
+        result: GraphExecutionResult,
+        logs: Path | None,
+        *,
+        code: int,
+        resume: str,
+        verbose: int,
+        cost: Mapping[str, Any] | None = None,
     ) -> None:
         from kubexm.cli.display.summary import result_data, summary_lines
 
         if self.as_json:
             import json
 
-            data = {"kind": "result", "data": result_data(result, exit_code=code, resume=resume)}
+            told = {**result_data(result, exit_code=code, resume=resume), **({"cost": cost} if cost else {})}
+            data = {"kind": "result", "data": told}
             typer.echo(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
             return
-        typer.echo("\n".join(summary_lines(result, logs=logs, resume=resume, verbose=verbose)))
+        lines = summary_lines(result, logs=logs, resume=resume, verbose=verbose)
+        if cost:
+            from kubexm.cli.display.cost import cost_lines
+
+            lines += cost_lines(cost)
+        typer.echo("\n".join(lines))
+
+
+class _Nobody:
+    """An observer that shows nothing."""
+
+    def on_event(self, event: Event) -> None:
+        """Nothing."""
 
 
 def _display(output: Streamed, verbose: int) -> _Display:

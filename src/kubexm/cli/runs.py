@@ -71,7 +71,8 @@ def show(ctx: typer.Context, run: Run, file: File = None, output: Output = Shown
     found = _find(ctx, run, file)
     info, logs = found.info(), found.step_logs()
     if output is not Shown.TABLE:
-        show_data({**_data(info), "steps": [_log_data(log) for log in logs]}, output)
+        measured = {"cost": cost} if (cost := found.cost()) else {}
+        show_data({**_data(info), **measured, "steps": [_log_data(log) for log in logs]}, output)
         return
     from kubexm.cli.display.words import moment
 
@@ -88,6 +89,10 @@ def show(ctx: typer.Context, run: Run, file: File = None, output: Output = Shown
     for name, value in rows:
         typer.echo(f"{name:<9} {value}")
     _show_steps(logs)
+    if cost := found.cost():
+        from kubexm.cli.display.cost import cost_lines
+
+        typer.echo("\n".join(cost_lines(cost)))
     if info.status not in ("succeeded", "running") and not info.dry_run:
         typer.echo(f"\nTo go on where it stopped: kubexm runs resume {info.id}")
 

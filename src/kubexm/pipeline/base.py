@@ -22,6 +22,8 @@ class Pipeline:
     """True if it brings the cluster to what the file says: what was edited since it last did is judged first."""
     needs_all_hosts: bool = True
     """False if hosts that cannot be reached are one finding among others."""
+    probes: str = "none"
+    """What is measured beside it on a running cluster: `none`, `api` (from its first change on) or `full`."""
     leaves_hosts: bool = False
     """True if hosts belong to no cluster afterwards: kubexm's own traces go too, the lease last."""
 

@@ -9,12 +9,13 @@ from typing import Any
 from kubexm.errors import UsageError
 from kubexm.pipeline.base import Pipeline
 
-__all__ = ["PIPELINES", "leaves_hosts", "pipeline_named"]
+__all__ = ["PIPELINES", "leaves_hosts", "pipeline_named", "usual_probes"]
 
 PIPELINES = {
     "create": "kubexm.pipeline.create:CreateCluster",
     "delete": "kubexm.pipeline.delete:DeleteCluster",
     "preflight": "kubexm.pipeline.preflight:PreflightPipeline",
+    "probe": "kubexm.pipeline.probe:ProbePipeline",
     "verify": "kubexm.pipeline.verify:VerifyPipeline",
 }
 
@@ -34,6 +35,11 @@ def pipeline_named(name: str, **options: object) -> Pipeline:
 def leaves_hosts(name: str) -> bool:
     """True if hosts belong to no cluster after the pipeline of this name."""
     return name in PIPELINES and bool(_class_at(PIPELINES[name]).leaves_hosts)
+
+
+def usual_probes(name: str) -> str:
+    """What is measured beside the pipeline of this name, unless something else is asked for."""
+    return str(_class_at(PIPELINES[name]).probes) if name in PIPELINES else "none"
 
 
 def _class_at(place: str) -> Any:

@@ -35,6 +35,11 @@ class CreateCluster(Pipeline):
     name = "create"
     needs_assets = True
     follows_file = True
+    probes = "none"
+
+    def __init__(self, *, probes: str = "none") -> None:
+        """`probes`: what is measured if the cluster runs already: `none`, `api` or `full`."""
+        self.probes = probes
 
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """Nothing is changed before all required hosts passed preflight; then each waits only for what it needs."""

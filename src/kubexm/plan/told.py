@@ -148,7 +148,8 @@ class ToldResult:
     def on_event(self, event: Event) -> None:
         """Takes it in."""
         unit = (event.node, event.host)
-        self._ended = event.time
+        if event.kind is not EventKind.RUN_COST:  # follows the end
+            self._ended = event.time
         match event.kind:
             case EventKind.RUN_STARTED | EventKind.RUN_RESUMED:
                 self.begun = True

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from kubexm.errors import UsageError
 from kubexm.rest.access import ClusterName, ClusterOperator, Principal
-from kubexm.rest.models import CreateIn, DeleteIn, PlanIn, PreflightIn, RunIn, TaskOut, VerifyIn
+from kubexm.rest.models import CreateIn, DeleteIn, PlanIn, PreflightIn, ProbeIn, RunIn, TaskOut, VerifyIn
 from kubexm.rest.recording import RecordedRoute
 from kubexm.rest.state import server_of
 from kubexm.service.wanted import Action, Wanted
@@ -49,6 +49,15 @@ async def verify(
 ) -> TaskOut:
     """Proves that the cluster works."""
     return await submitted(request, response, who, body.wanted(name, Action.VERIFY, "verify"))
+
+
+@router.post("/clusters/{name}/probe", status_code=202, responses=ACCEPTED, summary="Measure availability")
+async def probe(
+    request: Request, response: Response, who: ClusterOperator, name: ClusterName, body: ProbeIn
+) -> TaskOut:
+    """Measures what users of the cluster experience, beside whatever else is done to it. When the task has ended, its
+    `cost` shows what was measured."""
+    return await submitted(request, response, who, body.wanted(name))
 
 
 @router.post("/clusters/{name}/preflight", status_code=202, responses=ACCEPTED, summary="Check the hosts")

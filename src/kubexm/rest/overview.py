@@ -6,13 +6,15 @@ import asyncio
 
 from fastapi import APIRouter, Request
 
+from kubexm.events import EventKind
 from kubexm.plan import ExecutionGraph, State
 from kubexm.plan.render import telling_edges
 from kubexm.rest.access import TaskViewer
 from kubexm.rest.graphs import graph_of
-from kubexm.rest.models import FailureOut, MatrixOut, OutlineNode, OutlineOut
+from kubexm.rest.models import CostOut, FailureOut, MatrixOut, OutlineNode, OutlineOut
 from kubexm.rest.recording import RecordedRoute
 from kubexm.rest.state import server_of
+from kubexm.store.texts import from_json
 
 __all__ = ["outline_of", "router"]
 
@@ -49,6 +51,14 @@ async def list_failures(request: Request, task: TaskViewer) -> list[FailureOut]:
     server = server_of(request)
     found = await server.store.runs.failures(task.n, resumed=task.resumed > 0)
     return [FailureOut.of(record, blocked=blocked) for record, blocked in found]
+
+
+@router.get("/tasks/{task}/cost", summary="What it cost")
+async def show_cost(request: Request, task: TaskViewer) -> CostOut:
+    """What users of the cluster experienced during the run, with every miss by its cause; null if nothing was
+    measured. Appears when the run has ended."""
+    found = await server_of(request).store.runs.events(task.n, kinds=[EventKind.RUN_COST])
+    return CostOut(cost=from_json(found[-1].data) if found else None)
 
 
 async def outline_of(graph: ExecutionGraph) -> OutlineOut:

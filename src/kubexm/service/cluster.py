@@ -17,12 +17,13 @@ from kubexm.config import Loaded
 from kubexm.engine import Cancellation
 from kubexm.errors import JournalError, StalePlanError, UsageError
 from kubexm.events import Observer
-from kubexm.pipeline import Pipeline, pipeline_named
+from kubexm.pipeline import Pipeline, pipeline_named, usual_probes
 from kubexm.plan import GraphExecutionResult, SavedPlan, changed_paths
 from kubexm.runtime import Context, RuntimeBuilder, WorkDir, new_run_id
 from kubexm.service.edits import judge_edits
 from kubexm.service.execution import Execution
 from kubexm.service.fleet import FleetService
+from kubexm.service.probing import OnCost
 from kubexm.service.reports import FactsReport, Planned, ServiceOptions
 from kubexm.service.run_files import RunFiles, RunInfo
 from kubexm.service.selection import choose_hosts, choose_nodes
@@ -116,15 +117,20 @@ class ClusterService:
         observers: Sequence[Observer] = (),
         cancellation: Cancellation | None = None,
         run: str = "",
+        on_cost: OnCost | None = None,
         **pipeline_options: Any,
     ) -> GraphExecutionResult:
-        """Plans and executes a pipeline. `run` is the id of the run, if it must have a certain one."""
+        """Plans and executes a pipeline. `run` is the id of the run, if it must have a certain one.
+
+        `on_cost` hears of what probes beside it have measured, about once a second.
+        """
         began, run = time.time(), run or new_run_id()
         made = pipeline_named(pipeline, **pipeline_options)
         builder = self._builder(self._fleet.load(file), tolerate=not made.needs_all_hosts)
         ctx = await builder.build()
         try:
             work, changes = self._execution(ctx, rollback, observers, cancellation), made.changes and not dry_run
+            work = replace(work, probes=made.probes, on_cost=on_cost)
             if changes:
                 await work.refuse_if_taken(ctx, run)
             if made.follows_file:
@@ -159,6 +165,7 @@ class ClusterService:
         ctx = await builder.build()
         try:
             work, changes = self._execution(ctx, rollback, observers, cancellation), plan.changes and not dry_run
+            work = replace(work, probes=usual_probes(plan.pipeline))
             if changes:
                 await work.refuse_if_taken(ctx, run)
             ctx = await stocked_for(ctx, builder.loaded, self._options.ask, plan.graph)

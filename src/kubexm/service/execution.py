@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
 from kubexm.errors import KubexmError
-from kubexm.events import Observer
+from kubexm.events import EventKind, Observer
 from kubexm.pipeline import leaves_hosts
 from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunStatus, SavedPlan
 from kubexm.runtime import ClusterLease, Context, HostRuntime, RuntimeBuilder
+from kubexm.service.probing import NONE, OnCost, Probing
 from kubexm.service.reports import PlanObserver
 from kubexm.service.run_files import RunFiles, RunRequest
 
@@ -27,6 +28,10 @@ class Execution:
     rollback: bool = False
     observers: tuple[Observer, ...] = ()
     stop: Cancellation = field(default_factory=Cancellation)
+    probes: str = NONE
+    """What is measured beside a new run; one that is resumed is measured as it was asked for."""
+    on_cost: OnCost | None = None
+    """Hears of what was measured so far, about once a second."""
 
     async def begin(self, ctx: Context, plan: SavedPlan, *, dry_run: bool, run: str) -> GraphExecutionResult:
         """A new run of this plan, within the lease that it needs."""
@@ -38,6 +43,7 @@ class Execution:
             dry_run=dry_run,
             changes=plan.changes,
             config=plan.config,
+            probes=NONE if dry_run else self.probes,
         )
         files = RunFiles.create(ctx.work_dir.run(request.id), request, plan.graph)
         with files.held():
@@ -85,23 +91,27 @@ class Execution:
         graph: ExecutionGraph,
         prior: Prior | None,
     ) -> GraphExecutionResult:
+        probing = Probing(ctx, graph, request.probes, self.on_cost)
         options = RunOptions(
             run=request.id,
             journal=journal,
             dry_run=request.dry_run,
             prior=prior,
-            observers=self.observers,
+            observers=(*self.observers, probing),
             logs=files.logs,
             cancellation=self.stop,
             rollback=self.rollback,
         )
         try:
             self._show_plan(ctx, graph)
-            result = await LocalEngine(parallel=self.parallel).execute(ctx, graph, options)
+            async with probing.beside():
+                result = await LocalEngine(parallel=self.parallel).execute(ctx, graph, options)
             if result.status is RunStatus.SUCCEEDED and result.changed and not request.dry_run:
                 await _tidy_hosts(ctx, "" if leaves_hosts(request.pipeline) else f"{request.id}.", request.id)
             return result
         finally:
+            if probing.cost is not None:
+                journal.append(EventKind.RUN_COST, data=probing.cost.to_dict())
             await journal.close()
             _write_timeline(ctx, files, graph)
             _write_summary(ctx, files)

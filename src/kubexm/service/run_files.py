@@ -35,6 +35,8 @@ class RunRequest:
     changes: bool
     config: Mapping[str, Any]
     """What the file said, without connection settings, secrets and asset sources: guards a resume."""
+    probes: str = "none"
+    """What is measured beside it."""
     version: str = __version__
 
 
@@ -183,6 +185,11 @@ class RunFiles:
     def events(self) -> list[Event]:
         """All events so far."""
         return read_journal(self.journal) if self.journal.exists() else []
+
+    def cost(self) -> dict[str, Any] | None:
+        """What users of the cluster experienced, as measured last; None if nothing was measured."""
+        costs = [event.data for event in self.events() if event.kind is EventKind.RUN_COST]
+        return dict(costs[-1]) if costs else None
 
     def step_logs(self) -> list[StepLog]:
         """The record of each (node, host) that ended."""

@@ -21,6 +21,7 @@ class Action(StrEnum):
     DELETE = "delete"
     VERIFY = "verify"
     PREFLIGHT = "preflight"
+    PROBE = "probe"
     RUN = "run"
     """Any other pipeline, by its name."""
     APPLY = "apply"

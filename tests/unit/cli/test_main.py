@@ -102,16 +102,16 @@ class _Probe:
         module = ModuleType("kubexm_probe")
         module.app = app  # type: ignore[attr-defined]  # what a verb's module has
         monkeypatch.setitem(sys.modules, "kubexm_probe", module)
-        verbs = (*VERBS, Verb("probe", "kubexm_probe", "Probe.", "Hosts"))
+        verbs = (*VERBS, Verb("sample", "kubexm_probe", "Probe.", "Hosts"))
         monkeypatch.setattr("kubexm.cli.main._Root.verbs", verbs)
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        ["-v", "--debug", "--work-dir", "/w", "--accept-new-host-keys", "probe", "-v"],
-        ["probe", "-vv", "--debug", "--work-dir", "/w", "--accept-new-host-keys"],
-        ["probe", "--name", "x", "-v", "--accept-new-host-keys", "-v", "--work-dir=/w", "--debug"],
+        ["-v", "--debug", "--work-dir", "/w", "--accept-new-host-keys", "sample", "-v"],
+        ["sample", "-vv", "--debug", "--work-dir", "/w", "--accept-new-host-keys"],
+        ["sample", "--name", "x", "-v", "--accept-new-host-keys", "-v", "--work-dir=/w", "--debug"],
     ],
 )
 def test_global_options_stand_anywhere(line: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_no_color_reaches_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str | None] = []
     _Probe(monkeypatch, lambda: seen.append(os.environ.get("NO_COLOR")))
     try:
-        assert run("probe", "--no-color") == 0
+        assert run("sample", "--no-color") == 0
     finally:
         os.environ.pop("NO_COLOR", None)
     assert seen == ["1"]
@@ -139,7 +139,7 @@ def test_an_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         raise ConfigError("cluster.yaml: it is not valid", hint="mend it")
 
     _Probe(monkeypatch, fail)
-    assert run("probe") == ExitCode.USAGE
+    assert run("sample") == ExitCode.USAGE
     assert capsys.readouterr().err == "error: cluster.yaml: it is not valid\n  → mend it\n"
 
 
@@ -150,12 +150,12 @@ def test_a_bug_is_one_line_and_a_traceback_on_demand(
         raise RuntimeError("the\nwheels came off")
 
     _Probe(monkeypatch, fail)
-    assert run("probe") == ExitCode.FAILED
+    assert run("sample") == ExitCode.FAILED
     error = capsys.readouterr().err
     assert error.startswith("internal error: RuntimeError: the wheels came off\n  → ")
     assert "--debug" in error
     assert "Traceback" not in error
-    assert run("probe", "--debug") == ExitCode.FAILED
+    assert run("sample", "--debug") == ExitCode.FAILED
     assert "Traceback" in capsys.readouterr().err
 
 

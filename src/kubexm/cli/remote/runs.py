@@ -101,6 +101,11 @@ class RemoteRun:
         names = ("node", "host", "state", "started", "ended", "busy")
         return timeline_of(self.graph(), (Span(**{name: span[name] for name in names}) for span in told["spans"]))
 
+    def cost(self) -> dict[str, Any] | None:
+        """What was measured beside it, if anything was."""
+        found: dict[str, Any] | None = asked(self._service, lambda asking: asking.get(f"tasks/{self.id}/cost"))["cost"]
+        return found
+
     def log_text(self, node: str, host: str) -> str:
         """The whole output of one (node, host)."""
         path = f"tasks/{self.id}/logs/{node}/{host}"

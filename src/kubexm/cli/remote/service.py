@@ -25,7 +25,7 @@ from kubexm.service.selection import choose_hosts
 
 __all__ = ["RemoteService", "Uploaded"]
 
-_OWN_ROUTES = frozenset({"create", "delete", "verify", "preflight"})
+_OWN_ROUTES = frozenset({"create", "delete", "verify", "preflight", "probe"})
 
 
 class Uploaded:

@@ -11,16 +11,15 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from kubexm.assets import Bundle
+from kubexm.assets import Bundle, FileEntry
 from kubexm.assets.cache import default_cache
 from kubexm.errors import AssetError
 
-__all__ = ["FORMAT", "PROGRAM", "built_program", "program_in", "program_version", "sources"]
+__all__ = ["FORMAT", "PROGRAM", "built_program", "program_entry", "program_version", "sources"]
 
 PROGRAM = "kubexm-probe"
 FORMAT = 1
@@ -54,24 +53,24 @@ def program_version() -> str:
     return f"v{FORMAT}-{digest.hexdigest()[:12]}"
 
 
-def program_in(bundles: Iterable[Bundle], arch: str) -> Path | None:
-    """The program out of one of these bundles, if one has it for this architecture in the format of this kubexm."""
-    for bundle in bundles:
-        for entry in bundle.manifest.files:
-            if entry.name == PROGRAM and bundle.manifest.arch == arch and entry.version.startswith(f"v{FORMAT}-"):
-                return bundle.local_path(entry.path)
-    return None
+def program_entry(bundle: Bundle, arch: str) -> FileEntry | None:
+    """The program in a bundle, if it has it for this architecture in the format of this kubexm."""
+    if bundle.manifest.arch != arch:
+        return None
+    found = (entry for entry in bundle.manifest.files if entry.name == PROGRAM)
+    return next((entry for entry in found if entry.version.startswith(f"v{FORMAT}-")), None)
 
 
-def built_program(arch: str, *, cache_dir: Path | None = None) -> Path:
-    """The program built on this machine, now or earlier. AssetError if there is no Go compiler or it fails."""
+def built_program(arch: str, *, cache_dir: Path | None = None, build: bool = True) -> Path:
+    """The program built on this machine: earlier, or now. AssetError if that may not or cannot be."""
     place = (cache_dir or default_cache()) / "programs" / f"{PROGRAM}-{program_version()}-linux-{arch}"
     if place.exists():
         return place
-    go = shutil.which("go")
+    go = shutil.which("go") if build else None
     if go is None:
+        reason = "there is no Go compiler here to build it" if build else "it was not built here before"
         raise AssetError(
-            f"no bundle at hand holds {PROGRAM} for {arch}, and there is no Go compiler here to build it",
+            f"no bundle at hand holds {PROGRAM} for {arch}, and {reason}",
             hint="name a bundle that holds it under spec.assets.sources, or install Go 1.24 or newer on this machine",
         )
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from kubexm.rest.models.access import (
     TokenMade,
     TokenOut,
 )
-from kubexm.rest.models.asking import CreateIn, DeleteIn, PlanIn, PreflightIn, RunIn, VerifyIn
+from kubexm.rest.models.asking import CreateIn, DeleteIn, PlanIn, PreflightIn, ProbeIn, RunIn, VerifyIn
 from kubexm.rest.models.basics import Page
 from kubexm.rest.models.clusters import (
     BundleOut,
@@ -29,6 +29,7 @@ from kubexm.rest.models.clusters import (
 )
 from kubexm.rest.models.tasks import (
     ConnectingOut,
+    CostOut,
     EventOut,
     FailureOut,
     HostResultOut,
@@ -50,6 +51,7 @@ __all__ = [
     "ClusterIn",
     "ClusterOut",
     "ConnectingOut",
+    "CostOut",
     "CreateIn",
     "DeleteIn",
     "EditOut",
@@ -68,6 +70,7 @@ __all__ = [
     "PlanIn",
     "PlanOut",
     "PreflightIn",
+    "ProbeIn",
     "Readiness",
     "RunIn",
     "SecretIn",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from kubexm.rest.models.basics import In, Selector
 from kubexm.service.wanted import Action, Wanted
 
-__all__ = ["CreateIn", "DeleteIn", "PlanIn", "PreflightIn", "RunIn", "VerifyIn"]
+__all__ = ["CreateIn", "DeleteIn", "PlanIn", "PreflightIn", "ProbeIn", "RunIn", "VerifyIn"]
 
 
 class _RunIn(In):
@@ -41,6 +41,36 @@ class _RunIn(In):
 
 class CreateIn(_RunIn):
     """Bring the cluster to what its spec says."""
+
+    probes: Literal["none", "api", "full"] = Field(
+        default="none", description="What to measure beside it if the cluster is running."
+    )
+
+    def wanted(self, cluster: str, action: Action, pipeline: str, **options: Any) -> Wanted:
+        """What this asks the service for."""
+        chosen = {} if self.probes == "none" else {"probes": self.probes}
+        return super().wanted(cluster, action, pipeline, **options, **chosen)
+
+
+class ProbeIn(In):
+    """Measure what users of a running cluster experience."""
+
+    duration: float = Field(default=60.0, ge=1, le=86_400, description="Seconds to measure.")
+    baseline: float = Field(
+        default=0.0, ge=0, le=86_400, description="Seconds to measure idle, and again with every core busy, first."
+    )
+    probes: Literal["api", "full"] = Field(default="full", description="The API only, or everything.")
+    accept_new_host_keys: bool = Field(default=False, description="Record keys of hosts seen for the first time.")
+
+    def wanted(self, cluster: str) -> Wanted:
+        """What this asks the service for."""
+        return Wanted(
+            cluster=cluster,
+            action=Action.PROBE,
+            pipeline="probe",
+            options={"duration": self.duration, "baseline": self.baseline, "probes": self.probes},
+            accept_new_host_keys=self.accept_new_host_keys,
+        )
 
 
 class VerifyIn(_RunIn):

@@ -14,6 +14,7 @@ from kubexm.store.tasks import Task
 
 __all__ = [
     "ConnectingOut",
+    "CostOut",
     "EventOut",
     "FailureOut",
     "HostResultOut",
@@ -159,6 +160,12 @@ class FailureOut(HostResultOut):
     def of(cls, record: HostRecord, *, blocked: int = 0) -> FailureOut:
         """As it goes out."""
         return cls(**HostResultOut.of(record).model_dump(), blocked=blocked)
+
+
+class CostOut(BaseModel):
+    """What users of the cluster experienced during a run."""
+
+    cost: dict[str, Any] | None = Field(description="By probe, target and phase; null if nothing was measured.")
 
 
 class MatrixOut(BaseModel):

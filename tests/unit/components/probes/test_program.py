@@ -12,7 +12,7 @@ import pytest
 import kubexm.components.probes
 from kubexm.assets import Bundle
 from kubexm.assets.writer import BundleWriter
-from kubexm.components.probes.program import PROGRAM, built_program, program_in, program_version, sources
+from kubexm.components.probes.program import PROGRAM, built_program, program_entry, program_version, sources
 from kubexm.errors import AssetError
 
 SOURCE = Path(kubexm.components.probes.__file__).parent / "program"
@@ -73,10 +73,13 @@ def test_tests_are_not_part_of_it() -> None:
 
 def test_a_bundle_is_asked_for_the_program_of_its_architecture_and_format(tmp_path: Path) -> None:
     ours = bundle_with(tmp_path / "ours", program_version(), b"program")
-    found = program_in([ours], "amd64")
+    found = program_entry(ours, "amd64")
     assert found is not None
-    assert found.read_bytes() == b"program"
-    assert program_in([ours], "arm64") is None
-    other = bundle_with(tmp_path / "other", "v0-abc", b"old")
-    assert program_in([other], "amd64") is None
-    assert program_in([other, ours], "amd64") == found
+    assert ours.open_file(found.path).read() == b"program"
+    assert program_entry(ours, "arm64") is None
+    assert program_entry(bundle_with(tmp_path / "other", "v0-abc", b"old"), "amd64") is None
+
+
+def test_it_is_not_built_where_nobody_asked_for_that(tmp_path: Path) -> None:
+    with pytest.raises(AssetError, match="not built here before"):
+        built_program("amd64", cache_dir=tmp_path, build=False)

@@ -91,6 +91,9 @@ func runAgent(ctx context.Context, dir string) error {
 	reason := agent.watchOver(measuring, stop)
 	stop(nil)
 	loops.Wait()
+	for _, each := range agent.series {
+		each.end()
+	}
 	waitAtMost(&agent.flying, requestTimeout+time.Second)
 	if agent.writes != nil {
 		agent.writes.finish()

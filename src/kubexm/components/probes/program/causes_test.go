@@ -188,6 +188,26 @@ func TestARequestBelongsToThePhaseItWasSentIn(t *testing.T) {
 	}
 }
 
+func TestTimeOutsideAPhaseIsNoGap(t *testing.T) {
+	series := newSeries("api", "test")
+	now := time.Unix(1000, 0)
+	series.now = func() time.Time { return now }
+	for _, phase := range []string{"run", "busy", "run"} {
+		series.send(phase, 0).done(nil)
+		now = now.Add(5 * time.Second)
+		series.send(phase, 0).done(nil)
+	}
+	series.end()
+	now = now.Add(time.Minute)
+	phases := series.snapshot().Phases
+	if phases["run"].LongestGap != 5 || phases["busy"].LongestGap != 5 || phases["run"].Sent != 4 {
+		t.Errorf("expected gaps of 5 s: %+v", phases)
+	}
+	if phases["run"].Ended != 1015 {
+		t.Errorf("expected the end of the last phase: %+v", phases["run"])
+	}
+}
+
 // fakeAPI keeps created objects, forgets those in `drop`, and streams the rest to watchers except those in `hide`.
 func fakeAPI(t *testing.T, drop, hide map[string]bool) *httptest.Server {
 	t.Helper()

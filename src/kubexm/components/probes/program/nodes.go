@@ -37,7 +37,7 @@ func newNodes(client *Client) *Nodes {
 
 func (n *Nodes) watchUntil(ctx context.Context) {
 	for version := ""; ctx.Err() == nil; sleepUntil(ctx, time.Now().Add(200*time.Millisecond)) {
-		_ = watchObjects(ctx, n.client, "/api/v1/nodes", "", &version, n.observed)
+		_ = watchObjects(ctx, n.client, "/api/v1/nodes", "", &version, n.observed, func() {})
 	}
 }
 

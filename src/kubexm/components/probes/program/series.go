@@ -10,7 +10,7 @@ import (
 const (
 	slowAfter  = time.Second
 	tickLate   = 200 * time.Millisecond
-	mostMisses = 100
+	mostMisses = 20
 )
 
 var latencySteps = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}
@@ -51,10 +51,10 @@ type Series struct {
 	Name   string
 	Target string
 
-	mu     sync.Mutex
-	phases map[string]*Stats
-	order  []string
-	now    func() time.Time
+	mu      sync.Mutex
+	phases  map[string]*Stats
+	current *Stats
+	now     func() time.Time
 }
 
 func newSeries(name, target string) *Series {
@@ -82,21 +82,34 @@ func (s *Series) send(phase string, late time.Duration) *Request {
 	return &Request{series: s, stats: stats, sent: now}
 }
 
-// phase returns the statistics of a phase; those of the phase before stop counting time.
+// phase returns the statistics of a phase and makes it the current one; only that one's gap grows with time.
 func (s *Series) phase(name string, now time.Time) *Stats {
-	if found, ok := s.phases[name]; ok {
-		return found
+	stats := s.phases[name]
+	if stats == nil {
+		stats = &Stats{
+			Started: unix(now), Misses: map[string]int{}, Recent: []Miss{}, buckets: make([]int, len(latencySteps)+1),
+			closed: true,
+		}
+		s.phases[name] = stats
 	}
-	for _, each := range s.phases {
-		each.close(now)
+	if stats != s.current {
+		if s.current != nil {
+			s.current.close(now)
+		}
+		stats.closed, stats.lastOK = false, now
+		s.current = stats
 	}
-	stats := &Stats{
-		Started: unix(now), Misses: map[string]int{}, Recent: []Miss{}, lastOK: now,
-		buckets: make([]int, len(latencySteps)+1),
-	}
-	s.phases[name] = stats
-	s.order = append(s.order, name)
 	return stats
+}
+
+// end closes the current phase: nothing is sent any more.
+func (s *Series) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		s.current.close(s.now())
+		s.current = nil
+	}
 }
 
 func (r *Request) done(err error) {
@@ -136,8 +149,8 @@ func (s *Stats) answered(now time.Time, took time.Duration) {
 	ms := milliseconds(took)
 	s.Worst = math.Max(s.Worst, ms)
 	s.buckets[bucketOf(ms)]++
-	s.gap(now)
-	if now.After(s.lastOK) {
+	if !s.closed {
+		s.gap(now)
 		s.lastOK = now
 	}
 }

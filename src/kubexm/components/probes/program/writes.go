@@ -227,16 +227,16 @@ func (w *Writes) awaitWatch(batch int) {
 // watchUntil follows the writes; a watch that ends is continued from the last version it reported.
 func (w *Writes) watchUntil(ctx context.Context) {
 	version := ""
-	for first := true; ctx.Err() == nil; first = false {
-		if !first {
+	opened, openings := false, 0
+	for ctx.Err() == nil {
+		opened = false
+		err := watchObjects(ctx, w.watcher, w.path(), batchLabel, &version, w.observed, func() {
+			opened = true
+			openings++
 			w.mu.Lock()
-			w.watch.Reconnects++
+			w.watch.Reconnects = openings - 1
 			w.mu.Unlock()
-			if !sleepUntil(ctx, time.Now().Add(100*time.Millisecond)) {
-				return
-			}
-		}
-		err := watchObjects(ctx, w.watcher, w.path(), batchLabel, &version, w.observed)
+		})
 		if ctx.Err() != nil {
 			return
 		}
@@ -244,8 +244,11 @@ func (w *Writes) watchUntil(ctx context.Context) {
 		if errors.Is(err, errGone) {
 			w.watch.Relists++
 		}
-		w.watch.Causes[watchCause(err)]++
+		if opened { // what ended it, not what kept it from being opened again
+			w.watch.Causes[watchCause(err)]++
+		}
 		w.mu.Unlock()
+		sleepUntil(ctx, time.Now().Add(100*time.Millisecond))
 	}
 }
 
@@ -304,7 +307,7 @@ var errGone = errors.New("the watched version is gone")
 
 // watchObjects lists where there is no version to continue from, then watches until the stream ends, and says why.
 func watchObjects(
-	ctx context.Context, client *Client, path, label string, version *string, report func(string, object),
+	ctx context.Context, client *Client, path, label string, version *string, report func(string, object), opened func(),
 ) error {
 	query := url.Values{}
 	if label != "" {
@@ -345,6 +348,7 @@ func watchObjects(
 		data, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
 		return &statusError{code: response.StatusCode, text: brief(data)}
 	}
+	opened()
 	for decoder := json.NewDecoder(response.Body); ; {
 		var event struct {
 			Type   string

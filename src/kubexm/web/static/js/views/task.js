@@ -3,6 +3,7 @@
 import { part, post } from "../api.js";
 import { h, put } from "../dom.js";
 import { TaskModel } from "../model.js";
+import { Cost } from "../parts/cost.js";
 import { Failures } from "../parts/failures.js";
 import { Graph } from "../parts/graph.js";
 import { Logs } from "../parts/logs.js";
@@ -34,6 +35,7 @@ class TaskPage {
     const open = (node, host, sought) => this.pane.show(node, host, sought);
     this.pane = new Pane(model, { open, moved: (node, host) => this.note({ node, host }) });
     this.failures = new Failures(model, { open });
+    this.cost = new Cost(model);
     this.progress = bar("Progress");
     this.head = h("div", { className: "task-head" });
     this.figures = h("div", { className: "figures" });
@@ -49,7 +51,7 @@ class TaskPage {
     this.tablist = h("div", { className: "tabs", role: "tablist", "aria-label": "Ways to look at it" }, TABS.map(([name, label], turn) =>
       h("button", { role: "tab", id: `tab-${name}`, title: `${label} (${turn + 1})`, onclick: () => this.choose(name), onkeydown: (event) => this.tabKey(event, turn) }, label)));
     this.element = h("div", { className: "task" },
-      h("div", { className: "task-top" }, this.head, this.progress.element, this.failures.element),
+      h("div", { className: "task-top" }, this.head, this.progress.element, this.failures.element, this.cost.element),
       h("div", { className: "task-body" }, h("div", { className: "task-main" }, this.tablist, this.empty, this.place), this.pane.element));
     this.title = `${model.task.pipeline || model.task.action} ${model.task.cluster}`;
   }
@@ -139,6 +141,7 @@ class TaskPage {
   update() {
     const { model } = this, { task } = model;
     this.failures.update();
+    this.cost.update();
     this.pane.update();
     this.progress.show(model.totals);
     this.progress.element.hidden = !model.graph;
