@@ -6,6 +6,7 @@ one round trip and no process on the host.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -79,23 +80,24 @@ class Streams(Protocol):
 
 
 class _Counted:
-    """A stream whose round trips are counted: each time that something is sent after something was received."""
+    """A stream whose beginning is counted: the first thing that is sent, a handshake, waits for an answer.
 
-    __slots__ = ("_answered", "_inner", "_streams")
+    What follows is counted by `exchange`: not all that is sent later is waited for.
+    """
+
+    __slots__ = ("_begun", "_inner", "_streams")
 
     def __init__(self, streams: HostStreams, inner: ByteStream) -> None:
         self._streams = streams
         self._inner = inner
-        self._answered = True
+        self._begun = False
 
     async def receive(self, most: int = _READ) -> bytes:
-        data = await self._inner.receive(most)
-        self._answered = self._answered or bool(data)
-        return data
+        return await self._inner.receive(most)
 
     async def send(self, data: bytes) -> None:
-        if self._answered:
-            self._answered = False
+        if not self._begun:
+            self._begun = True
             self._streams.round_trips += 1
         await self._inner.send(data)
 
@@ -115,10 +117,12 @@ class HostStreams:
         self._fence_seen = 0.0
         self._attached: dict[type[Attachment], Attachment] = {}
         self._open: set[_Counted] = set()
+        self._reading = False
+        """A read was counted, and what is sent at the same moment is not."""
         self.forwards = True
         """False once the host has refused to open a connection for us."""
         self.round_trips = 0
-        """Of opening streams, and of what was sent and received over them."""
+        """Of opening streams, of their handshakes, and of the requests over them."""
 
     async def open(self, address: str, port: int) -> ByteStream:
         """A connection that the host opens; after a break of the connection to the host it is tried again."""
@@ -141,12 +145,23 @@ class HostStreams:
 
     @asynccontextmanager
     async def exchange(self, what: str, *, changes: bool = False) -> AsyncIterator[None]:
-        """Compares the lease with the fence before a change, if that was not done a moment ago."""
+        """Compares the lease with the fence before a change, if that was not done a moment ago.
+
+        Counts as a round trip; reads that are sent at the same moment count as one, like those of commands.
+        """
         del what
+        if changes or not self._reading:
+            self.round_trips += 1
+        if not changes and not self._reading:
+            self._reading = True
+            asyncio.get_running_loop().call_soon(self._read)
         if changes and time.monotonic() - self._fence_seen > _FENCE_FRESH:
             await self._fenced()
             self._fence_seen = time.monotonic()
         yield
+
+    def _read(self) -> None:
+        self._reading = False
 
     def attached(self, kind: type[A], make: Callable[[], A]) -> A:
         """The attachment of this kind."""

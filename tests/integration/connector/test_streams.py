@@ -70,12 +70,23 @@ async def test_bytes_arrive_whole_in_both_directions_until_the_server_closes(way
 async def test_each_exchange_counts_as_a_round_trip_and_so_does_opening(way: Way, echo: Echo) -> None:
     await way.shell(":")
     before = way.connector.round_trips
-    stream = await way.connector.streams.open("127.0.0.1", echo.port)
+    streams = way.connector.streams
+    stream = await streams.open("127.0.0.1", echo.port)
+    await stream.send(b"hello\n")
+    assert await stream.receive() == b"HELLO\n"
+    assert way.connector.round_trips - before == 2, "opening it, and a handshake"
+
+    async def ask(*, changes: bool = False) -> None:
+        async with streams.exchange("ask", changes=changes):
+            await asyncio.sleep(0.01)
+
     for _ in range(3):
-        await stream.send(b"one ")
-        await stream.send(b"line\n")
-        assert await stream.receive() == b"ONE LINE\n"
-    assert way.connector.round_trips - before == 4
+        await ask()
+    assert way.connector.round_trips - before == 5
+    await asyncio.gather(*(ask() for _ in range(30)))
+    assert way.connector.round_trips - before == 6, "reads of the same moment travel together"
+    await asyncio.gather(*(ask(changes=True) for _ in range(3)))
+    assert way.connector.round_trips - before == 9, "changes are counted one by one"
     await stream.aclose()
 
 
