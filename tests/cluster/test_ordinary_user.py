@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -75,8 +76,9 @@ def test_a_cluster_is_made_and_deleted_by_a_user_who_has_no_sudo(fresh_lab: Make
         done = person.kubexm(*words)
         assert done.returncode == 0, (words, done.stdout[-2000:], done.stderr[-2000:])
     assert ready_nodes(lab) == {"n1", "n2"}
-    again = person.kubexm("create", "cluster")
-    assert "nothing changed" in again.stdout, again.stdout
+    again = person.kubexm("create", "cluster", "-o", "json")
+    results = [event["data"] for event in map(json.loads, again.stdout.splitlines()) if event["kind"] == "result"]
+    assert [result["changed"] for result in results] == [False], again.stdout[-2000:]
     done = person.kubexm("delete", "cluster", "--yes")
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
     found = before.differences(take(lab, "n1"), allowed_to_differ())
