@@ -33,7 +33,9 @@ done
 rm -rf {PROGRAMS}
 systemctl restart containerd kubelet
 """
-CONTAINERS = "crictl ps -q | sort; for c in $(crictl ps -q); do crictl inspect -o json $c | grep -m 1 startedAt; done"
+# Of the cluster's own pods: those of the proof come and go.
+LISTED = "crictl ps -q --label io.kubernetes.pod.namespace=kube-system | sort"
+CONTAINERS = f"for c in $({LISTED}); do echo $c; crictl inspect -o json $c | grep -m 1 startedAt; done"
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,8 @@ def test_versions_that_nothing_uses_are_pruned(lab: Lab, before: dict[str, Snaps
         sh(lab, name, f"mkdir -p {unused} {used}; cp /bin/sleep {used}/")
         sh(lab, name, f"setsid {used}/sleep 3600 >/dev/null 2>&1 </dev/null & echo $! >/run/sleeper")
     done = create(lab)
-    assert done.changed == {"programs.prune.unused"}
+    assert "programs.prune.unused" in done.changed
+    assert done.changed <= {"programs.prune.unused", "verify.probe.workloads"}, "and the proof that follows a change"
     for name in names(lab):
         left = sh(lab, name, f"ls {PROGRAMS}/runc").split()
         assert "v0.0.1" not in left
