@@ -49,6 +49,9 @@ class Probing:
         self._session: ProbeSession | None = None
         self._work: asyncio.Task[None] | None = None
         self._phases: list[tuple[str, float]] = []
+        only = any(isinstance(node.step, Watched) for node in graph.nodes.values())
+        self._first = level != NONE and (level == FULL or only)
+        """It begins before the graph does: also where measuring is all there is to do."""
         self._failure: Cost | None = None
         self.cost: Cost | None = None
         """What was measured, once the measurement is over; None if there was none."""
@@ -56,7 +59,7 @@ class Probing:
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
         """Within, the cluster is measured."""
-        if self._level == FULL:
+        if self._first:
             await self._begin()
         try:
             yield
@@ -70,13 +73,13 @@ class Probing:
         step = self._graph.nodes[event.node].step
         if isinstance(step, Watched):
             self._phases.append((step.phase, step.seconds if step.busy else 0.0))
-        elif self._level == API and self._work is None and step.writes() and is_running(self._ctx):
+        elif self._level == API and not self._first and self._work is None and step.writes() and is_running(self._ctx):
             self._work = asyncio.get_running_loop().create_task(self._begin())
 
     async def _begin(self) -> None:
         started = time.time()
         try:
-            site = await site_of(self._ctx, lambda arch: _program(self._ctx, arch, build=self._level == FULL))
+            site = await site_of(self._ctx, lambda arch: _program(self._ctx, arch, build=self._first))
             api = KubectlApi(control_planes_at_hand(self._ctx))
             session = ProbeSession(site, api, level=self._level, logger=self._ctx.logger)
             try:
@@ -89,7 +92,7 @@ class Probing:
             return
         self._session = session
         follow = self._follow(session)
-        if self._level == FULL:
+        if self._first:
             self._work = asyncio.get_running_loop().create_task(follow)
         else:
             await follow

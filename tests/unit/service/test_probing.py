@@ -61,11 +61,12 @@ def session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "is_running", lambda _: True)
 
 
-def probe(tmp_path: Path, level: str, **more: Any) -> Probing:
+def probe(tmp_path: Path, level: str, *, watched: bool = False, **more: Any) -> Probing:
     context = memory_context(tmp_path, {"n1": MemoryConnector("n1"), "n2": MemoryConnector("n2")})
     g = FragmentBuilder("x.y")
     g.add("change", FilePresent(path=PurePosixPath("/etc/x"), content="x"), on=context.hosts)
-    g.add("wait", Watched(phase="busy", seconds=5, busy=True), on=context.hosts[:1])
+    if watched:
+        g.add("wait", Watched(phase="busy", seconds=5, busy=True), on=context.hosts[:1])
     return Probing(context, ExecutionGraph.build("test", g.build()), level, **more)
 
 
@@ -76,7 +77,6 @@ def running(node: str, host: str = "n1") -> Event:
 async def test_the_light_part_begins_with_the_first_change(tmp_path: Path) -> None:
     found = probe(tmp_path, "api")
     async with found.beside():
-        found.on_event(running("x.y.wait"))
         await asyncio.sleep(0)
         assert Session.made == []
         found.on_event(running("x.y.change"))
@@ -86,6 +86,13 @@ async def test_the_light_part_begins_with_the_first_change(tmp_path: Path) -> No
     assert Session.made[0].asked[-1] == "stop"
     assert found.cost is not None
     assert found.cost.level == "api"
+
+
+async def test_the_light_part_begins_at_once_where_measuring_is_all_there_is_to_do(tmp_path: Path) -> None:
+    found = probe(tmp_path, "api", watched=True)
+    async with found.beside():
+        assert [each.asked for each in Session.made] == [["start"]]
+    assert found.cost is not None
 
 
 async def test_a_run_that_changes_nothing_is_not_measured(tmp_path: Path) -> None:
@@ -105,7 +112,7 @@ async def test_a_cluster_that_does_not_run_is_not_measured(tmp_path: Path, monke
 
 async def test_everything_begins_before_the_run_and_follows_its_phases(tmp_path: Path) -> None:
     seen: list[Cost] = []
-    found = probe(tmp_path, "full", on_cost=seen.append)
+    found = probe(tmp_path, "full", watched=True, on_cost=seen.append)
     async with found.beside():
         assert Session.made[0].asked == ["start"]
         found.on_event(running("x.y.wait"))
