@@ -15,6 +15,8 @@ __all__ = ["Cost", "Measured", "cost_of", "judge", "parse_record", "rows_of"]
 BASELINES: Final = ("idle", "busy")
 ENDED: Final = "ended"
 """The phase of requests that nobody counts any more."""
+SETUP: Final = "setup"
+"""The phase of requests before everything that is measured is there."""
 _LATE_SHARE: Final = 0.01
 _LATE_WORST: Final = 1000.0
 _GAP: Final = 1.0
@@ -127,7 +129,7 @@ def cost_of(
         for record in found
         for series in record["series"]
         for phase, stats in series["phases"].items()
-        if phase != ENDED
+        if phase not in (SETUP, ENDED)
     )
     api = next((record for record in found if record.get("writes")), {})
     return Cost(

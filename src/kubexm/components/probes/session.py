@@ -25,7 +25,7 @@ from kubexm.components.probes.observed import (
     parse_elections,
 )
 from kubexm.components.probes.places import UNATTENDED, Places, alive_question, parse_alive
-from kubexm.components.probes.records import ENDED, Cost, cost_of, parse_record
+from kubexm.components.probes.records import ENDED, SETUP, Cost, cost_of, parse_record
 from kubexm.errors import KubexmError
 from kubexm.runtime import HostRuntime
 
@@ -123,6 +123,7 @@ class ProbeSession:
         self._started = time.time()
         if self._level == FULL:
             await self._await_pods()
+            await self.phase("run")
 
     async def _place(self, host: HostRuntime) -> None:
         program = await asyncio.to_thread(self._site.program, host.facts.arch)
@@ -168,6 +169,7 @@ class ProbeSession:
 
         async def configure(host: HostRuntime) -> None:
             config = json.dumps({**self._config(host.name), "pod": pod})
+            await host.files.write(places.pod / "phase", SETUP, mode=0o644, keep=False)
             await host.files.write(places.pod / "config.json", config, mode=0o644, keep=False)
 
         await self._each(site.nodes, configure)
@@ -178,11 +180,18 @@ class ProbeSession:
         until = time.monotonic() + _PODS_WITHIN
         while time.monotonic() < until:
             await self.poll()
-            if len(self._peers) == len(self._site.nodes):
+            if len(self._peers) == len(self._site.nodes) and self._served():
                 return
             await asyncio.sleep(1.0)
         missing = sorted(self._site.nodes.keys() - self._peers.keys())
-        self._note(f"no pod of the probe runs on {', '.join(missing)} after {_PODS_WITHIN:.0f} s")
+        what = f"no pod of the probe runs on {', '.join(missing)}" if missing else "the probed service does not answer"
+        self._note(f"{what} after {_PODS_WITHIN:.0f} s")
+
+    def _served(self) -> bool:
+        """True once the service answers from every node: its replicas are there."""
+        found = [each for each in self._records.values() if "address" in each]
+        series = [one for each in found for one in each["series"] if one["name"] == "service"]
+        return bool(series) and all(one["phases"].get(SETUP, {}).get("ok", 0) > 0 for one in series)
 
     async def _image(self) -> str:
         """What the cluster was created with: without a bundle at hand, nobody else knows its version."""

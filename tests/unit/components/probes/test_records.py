@@ -54,7 +54,12 @@ def test_misses_are_added_up_by_cause_and_gaps_are_not() -> None:
 
 
 def test_baselines_count_for_nobody() -> None:
-    phases = {"idle": stats(50, {"late": 1}), "run": stats(600, {"reset": 2}), "ended": stats(9, {"eof": 9})}
+    phases = {
+        "idle": stats(50, {"late": 1}),
+        "run": stats(600, {"reset": 2}),
+        "ended": stats(9, {"eof": 9}),
+        "setup": stats(3, {"refused": 3}),
+    }
     found = cost(record("w1", series("api-kept", "balancer", **phases)))
     assert found.missed == 2
     assert {row.phase for row in found.measured} == {"idle", "run"}
