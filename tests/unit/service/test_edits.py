@@ -14,6 +14,7 @@ from kubexm.errors import ConfigError
 from kubexm.module import Module, link
 from kubexm.plan import ExecutionFragment
 from kubexm.plan.codec import decode, encode
+from kubexm.releases import default_kubernetes
 from kubexm.runtime import ModuleContext
 from kubexm.service.edits import judge_edits
 from kubexm.step import CommandRun
@@ -64,8 +65,8 @@ async def test_fixed_edits_are_refused_all_at_once_with_both_values(fleet: Fleet
 
 async def test_an_upgrade_is_refused_and_no_command_is_named_that_does_not_exist(fleet: Fleet) -> None:
     with pytest.raises(ConfigError) as caught:
-        await judge(fleet, "  kubernetes: {version: v1.35.2}")
-    said = "spec.kubernetes.version: v1.34.4 → v1.35.2 (this version of kubexm cannot upgrade a cluster)"
+        await judge(fleet, "  kubernetes: {version: v1.37.1}")
+    said = f"spec.kubernetes.version: {default_kubernetes()} → v1.37.1 (this version of kubexm cannot upgrade a cluster)"
     assert said in caught.value.message
     assert "put the old values back; for another version make a new cluster" in caught.value.hint
     assert "kubexm upgrade" not in caught.value.message + caught.value.hint

@@ -32,7 +32,7 @@ class VersionsKept(HostCheck):
             if others:
                 yield Finding(
                     f"it runs {name} {' and '.join(others)}, and the file asks for {version}",
-                    "`create` does not change the version of what runs; `kubexm upgrade` does, host by host",
+                    f"`create` does not change the version of what runs: ask for {others[0]} in the file",
                 )
 
     def describe(self) -> str:
