@@ -18,7 +18,7 @@ from kubexm.cli.display.words import clock, count, duration
 from kubexm.cli.display.writer import LineWriter
 from kubexm.events import Event, EventKind
 from kubexm.plan import ExecutionGraph, Retry
-from tests.unit.engine.world import Wait, World, execute, graph, node
+from tests.unit.engine.world import Wait, World, bare_graph, execute, node
 
 
 def scene() -> tuple[World, ExecutionGraph]:
@@ -27,7 +27,7 @@ def scene() -> tuple[World, ExecutionGraph]:
     world.broken.add(("a", "one"))
     world.things["b"].add("one")
     world.failures["b", "two"] = 1
-    plan = graph(
+    plan = bare_graph(
         node("one", "ab"), node("two", "b", retry=Retry(times=1, delay=0.0)), node("three", "a", after=("m.t.one",))
     )
     return world, plan
@@ -66,7 +66,7 @@ async def test_plain_lines_tell_everything_when_asked(tmp_path: Path) -> None:
 async def test_dry_run_lines(tmp_path: Path) -> None:
     stream = io.StringIO()
     writer = LineWriter(stream)
-    await execute(World("a"), graph(node("one", "a")), tmp_path, dry_run=True, observers=(PlainLines(writer),))
+    await execute(World("a"), bare_graph(node("one", "a")), tmp_path, dry_run=True, observers=(PlainLines(writer),))
     writer.close()
     assert "would change a  m.t.one" in stream.getvalue()
     assert "it is not there" in stream.getvalue()
@@ -76,7 +76,7 @@ async def test_what_was_waited_for_is_not_told_as_changed(tmp_path: Path) -> Non
     for dry_run, said in ((True, "would wait a  m.t.one"), (False, "ready    a  m.t.one")):
         stream = io.StringIO()
         writer = LineWriter(stream)
-        plan, observers = graph(node("one", "a", Wait(name="one"))), (PlainLines(writer),)
+        plan, observers = bare_graph(node("one", "a", Wait(name="one"))), (PlainLines(writer),)
         await execute(World("a"), plan, tmp_path / str(dry_run), dry_run=dry_run, observers=observers)
         writer.close()
         assert said in stream.getvalue()
@@ -128,7 +128,7 @@ async def test_a_thousand_hosts_are_summed_up(tmp_path: Path) -> None:
     from kubexm.plan import ExecutionNode
     from tests.unit.engine.world import Thing
 
-    plan = graph(ExecutionNode(id="m.t.one", step=Thing(name="one"), hosts=tuple(names)))
+    plan = bare_graph(ExecutionNode(id="m.t.one", step=Thing(name="one"), hosts=tuple(names)))
     shown = await live(tmp_path, world, plan, height=24)
     assert "1,000 hosts" in shown
     assert "300 with failures" in shown

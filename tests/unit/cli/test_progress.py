@@ -8,14 +8,14 @@ from pathlib import Path
 from kubexm.cli.display.progress import Failure, Progress
 from kubexm.events import Event, EventKind
 from kubexm.plan import Budget, FailurePolicy
-from tests.unit.engine.world import Watcher, World, execute, graph, node
+from tests.unit.engine.world import Watcher, World, bare_graph, execute, node
 
 
 async def test_counts_add_up(tmp_path: Path) -> None:
     world = World("a", "b")
     world.broken.add(("a", "one"))
     world.things["b"].add("two")
-    plan = graph(
+    plan = bare_graph(
         node("one", "ab"),
         replace(node("two", "ab"), id="other.t.two"),
         node("three", "a", after=("m.t.one",)),
@@ -43,7 +43,7 @@ async def test_counts_add_up(tmp_path: Path) -> None:
 async def test_without_the_plan_totals_come_from_the_first_event(tmp_path: Path) -> None:
     world = World("a", "b")
     watcher = Watcher()
-    await execute(world, graph(node("one", "ab")), tmp_path, observers=(watcher,))
+    await execute(world, bare_graph(node("one", "ab")), tmp_path, observers=(watcher,))
     progress = Progress()
     progress.on_event(watcher.events[0])
     assert (progress.total.total, set(progress.hosts)) == (2, {"a", "b"})
@@ -57,7 +57,7 @@ async def test_a_lost_host_is_marked(tmp_path: Path) -> None:
     world.broken.add(("a", "one"))
     policy = FailurePolicy(budgets=(Budget("worker", ("a",), 1),))
     progress = Progress()
-    plan = graph(node("one", "ab"), policy=policy)
+    plan = bare_graph(node("one", "ab"), policy=policy)
     progress.planned(plan)
     watcher = Watcher()
     await execute(world, plan, tmp_path, observers=(watcher,))
@@ -68,7 +68,7 @@ async def test_a_lost_host_is_marked(tmp_path: Path) -> None:
 
 
 def test_the_time_left_is_the_longest_chain_at_the_pace_seen() -> None:
-    plan = graph(
+    plan = bare_graph(
         node("one", "a"),
         node("two", "a", after=("m.t.one",)),
         node("three", "a", after=("m.t.two",), weight=3.0),
@@ -86,7 +86,7 @@ def test_the_time_left_is_the_longest_chain_at_the_pace_seen() -> None:
 
 
 def test_few_at_once_take_longer() -> None:
-    plan = graph(node("one", "abcd", max_parallel=2))
+    plan = bare_graph(node("one", "abcd", max_parallel=2))
     progress = Progress()
     progress.planned(plan)
     progress.on_event(Event(1, 100.0, EventKind.RUN_STARTED))

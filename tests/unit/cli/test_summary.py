@@ -14,7 +14,7 @@ from kubexm.runner.facts.model import Os
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Step
 from tests.unit.components.preflight.fleet import Fleet
-from tests.unit.engine.world import Wait, World, execute, graph, node
+from tests.unit.engine.world import Wait, World, bare_graph, execute, node
 from tests.unit.plan.render.samples import result as sample
 
 
@@ -25,27 +25,27 @@ def text(lines: list[str]) -> str:
 async def test_nothing_changed(tmp_path: Path) -> None:
     world = World("a")
     world.things["a"].add("one")
-    shown = text(summary_lines(await execute(world, graph(node("one", "a")), tmp_path), resume="resume me"))
+    shown = text(summary_lines(await execute(world, bare_graph(node("one", "a")), tmp_path), resume="resume me"))
     assert shown.startswith("\ntest: nothing changed, all is as it should be after ")
     assert shown.endswith(": 1 already so")
 
 
 async def test_nothing_changed_after_a_wait(tmp_path: Path) -> None:
-    plan = graph(node("one", "a", Wait(name="one")))
+    plan = bare_graph(node("one", "a", Wait(name="one")))
     shown = text(summary_lines(await execute(World("a"), plan, tmp_path)))
     assert shown.startswith("\ntest: nothing changed, all is as it should be after ")
     assert shown.endswith(": 1 waited for")
 
 
 async def test_what_changed(tmp_path: Path) -> None:
-    plan = graph(node("one", "abc"), node("two", "a"))
+    plan = bare_graph(node("one", "abc"), node("two", "a"))
     shown = summary_lines(await execute(World("a", "b", "c"), plan, tmp_path))
     assert shown[1].startswith("test: done after ")
     assert shown[2:] == ["  + m.t.one on a, b, c: thing: one", "  + m.t.two on a: thing: two"]
 
 
 async def test_long_lists_are_cut_unless_asked_for(tmp_path: Path) -> None:
-    result = await execute(World("a"), graph(*(node(f"n{number}", "a") for number in range(30))), tmp_path)
+    result = await execute(World("a"), bare_graph(*(node(f"n{number}", "a") for number in range(30))), tmp_path)
     assert summary_lines(result)[-1] == "  … and 11 more (kubexm runs show r1)"
     assert len(summary_lines(result, verbose=1)) == 32
 
@@ -53,7 +53,7 @@ async def test_long_lists_are_cut_unless_asked_for(tmp_path: Path) -> None:
 async def test_a_root_cause_is_told_once_with_all_one_needs(tmp_path: Path) -> None:
     world = World("a", "b", "c")
     world.broken |= {("a", "one"), ("b", "one")}
-    plan = graph(
+    plan = bare_graph(
         node("one", "abc", retry=Retry(times=1, delay=0.0)),
         node("two", "abc", after_same_host=("m.t.one",)),
         node("three", "c", after=("m.t.two",)),
@@ -87,7 +87,7 @@ class Awkward(Step):
 
 
 async def test_reasons_that_differ_by_host(tmp_path: Path) -> None:
-    plan = graph(node("one", "ab", Awkward(name="x")), node("two", "ab", Awkward(name="y", hint=True)))
+    plan = bare_graph(node("one", "ab", Awkward(name="x")), node("two", "ab", Awkward(name="y", hint=True)))
     shown = summary_lines(await execute(World("a", "b"), plan, tmp_path))
     assert shown[2:] == [
         "  ! a, b: this is awkward (m.t.one)",
@@ -108,7 +108,7 @@ async def test_reasons_that_differ_by_host(tmp_path: Path) -> None:
 
 async def test_very_many_reasons_are_cut(tmp_path: Path) -> None:
     hosts = "abcdefghijklmno"
-    shown = summary_lines(await execute(World(*hosts), graph(node("one", hosts, Awkward(name="x"))), tmp_path))
+    shown = summary_lines(await execute(World(*hosts), bare_graph(node("one", hosts, Awkward(name="x"))), tmp_path))
     assert "    … and 5 more hosts (kubexm runs logs r1 m.t.one)" in shown
 
 
@@ -116,7 +116,7 @@ async def test_lost_hosts_within_the_budget(tmp_path: Path) -> None:
     world = World("a", "b")
     world.broken.add(("b", "one"))
     policy = FailurePolicy(budgets=(Budget("worker", ("b",), 1),))
-    result = await execute(world, graph(node("one", "ab"), policy=policy), tmp_path)
+    result = await execute(world, bare_graph(node("one", "ab"), policy=policy), tmp_path)
     shown = text(summary_lines(result, resume="kubexm runs resume r1"))
     assert "test: done, except for 1 lost host after " in shown
     assert "  lost b: m.t.one failed on b" in shown
@@ -126,14 +126,14 @@ async def test_lost_hosts_within_the_budget(tmp_path: Path) -> None:
 async def test_optional_failures_are_told_as_such(tmp_path: Path) -> None:
     world = World("a")
     world.broken.add(("a", "one"))
-    shown = text(summary_lines(await execute(world, graph(node("one", "a", optional=True)), tmp_path)))
+    shown = text(summary_lines(await execute(world, bare_graph(node("one", "a", optional=True)), tmp_path)))
     assert "! failed, but optional: m.t.one on a: thing: one" in shown
 
 
 async def test_rollback(tmp_path: Path) -> None:
     world = World("a")
     world.broken.add(("a", "two"))
-    plan = graph(node("one", "a"), node("two", "a", after=("m.t.one",)))
+    plan = bare_graph(node("one", "a"), node("two", "a", after=("m.t.one",)))
     shown = text(summary_lines(await execute(world, plan, tmp_path, rollback=True)))
     assert "Rolled back 2 units." in shown
 
@@ -141,7 +141,7 @@ async def test_rollback(tmp_path: Path) -> None:
 async def test_dry_run(tmp_path: Path) -> None:
     world = World("a", "b")
     world.things["a"].add("one")
-    plan = graph(node("one", "ab"), node("two", "b", after=("m.t.one",)))
+    plan = bare_graph(node("one", "ab"), node("two", "b", after=("m.t.one",)))
     result = await execute(world, plan, tmp_path, dry_run=True)
     shown = summary_lines(result, resume="no")
     assert shown[1].startswith("test: dry run after ")
@@ -150,7 +150,7 @@ async def test_dry_run(tmp_path: Path) -> None:
 
 
 async def test_dry_run_tells_what_would_be_waited_for(tmp_path: Path) -> None:
-    plan = graph(node("one", "a"), node("two", "a", Wait(name="two")))
+    plan = bare_graph(node("one", "a"), node("two", "a", Wait(name="two")))
     shown = summary_lines(await execute(World("a"), plan, tmp_path, dry_run=True))
     assert shown[1].endswith(": 1 would change, 1 would be waited for")
     assert shown[2:] == ["  ~ m.t.one on a: it is not there", "  … m.t.two on a: it is not there"]
@@ -168,7 +168,7 @@ class Written(Step):
 
 
 async def test_dry_run_shows_contents(tmp_path: Path) -> None:
-    result = await execute(World("a", "b"), graph(node("one", "ab", Written())), tmp_path, dry_run=True)
+    result = await execute(World("a", "b"), bare_graph(node("one", "ab", Written())), tmp_path, dry_run=True)
     assert summary_lines(result)[2:] == [
         "  ~ m.t.one on a, b: its content differs",
         "      --- /x",
@@ -182,7 +182,7 @@ async def test_dry_run_shows_contents(tmp_path: Path) -> None:
 async def test_nothing_would_change(tmp_path: Path) -> None:
     world = World("a")
     world.things["a"].add("one")
-    result = await execute(world, graph(node("one", "a")), tmp_path, dry_run=True)
+    result = await execute(world, bare_graph(node("one", "a")), tmp_path, dry_run=True)
     assert summary_lines(result)[1].endswith("nothing would change")
 
 

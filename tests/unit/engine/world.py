@@ -220,7 +220,12 @@ GROUND = ExecutionNode(id="m.t.ground", step=Thing(name="ground"), hosts=("a", "
 
 
 def graph(*nodes: ExecutionNode, policy: FailurePolicy | None = None) -> ExecutionGraph:
-    return ExecutionGraph.build("test", ExecutionFragment((GROUND, *nodes)), policy=policy)
+    return bare_graph(GROUND, *nodes, policy=policy)
+
+
+def bare_graph(*nodes: ExecutionNode, policy: FailurePolicy | None = None) -> ExecutionGraph:
+    """For tests of what is shown of a run: nothing but these nodes."""
+    return ExecutionGraph.build("test", ExecutionFragment(nodes), policy=policy)
 
 
 class Watcher:

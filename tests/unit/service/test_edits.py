@@ -66,7 +66,9 @@ async def test_fixed_edits_are_refused_all_at_once_with_both_values(fleet: Fleet
 async def test_an_upgrade_is_refused_and_no_command_is_named_that_does_not_exist(fleet: Fleet) -> None:
     with pytest.raises(ConfigError) as caught:
         await judge(fleet, "  kubernetes: {version: v1.37.1}")
-    said = f"spec.kubernetes.version: {default_kubernetes()} → v1.37.1 (this version of kubexm cannot upgrade a cluster)"
+    said = (
+        f"spec.kubernetes.version: {default_kubernetes()} → v1.37.1 (this version of kubexm cannot upgrade a cluster)"
+    )
     assert said in caught.value.message
     assert "put the old values back; for another version make a new cluster" in caught.value.hint
     assert "kubexm upgrade" not in caught.value.message + caught.value.hint

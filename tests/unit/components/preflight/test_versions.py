@@ -70,7 +70,7 @@ async def test_a_host_that_runs_another_version_is_refused(tmp_path: Path, runni
     with pytest.raises(StepError) as caught:
         await checked(context, "cp2")
     assert said in caught.value.message
-    assert "kubexm upgrade" in caught.value.hint
+    assert f"ask for {running.version} in the file" in caught.value.hint
     assert (await checked(context, "cp1")).satisfied
 
 
