@@ -45,6 +45,9 @@ class CreatePipeline(WorkPipeline):
 
     name = "create"
 
+    def __init__(self, *, probes: str = "none") -> None:
+        self.probes = probes
+
 
 class DeletePipeline(WorkPipeline):
     """The same, by another name."""

@@ -68,6 +68,9 @@ class CreatePipeline(Pipeline):
 
     name = "create"
 
+    def __init__(self, *, probes: str = "none") -> None:
+        self.probes = probes
+
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """One after the other, host by host."""
         labels, g = ctx.cluster.metadata.labels, FragmentBuilder("work.do")

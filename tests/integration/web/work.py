@@ -45,6 +45,9 @@ class CreatePipeline(Pipeline):
 
     name = "create"
 
+    def __init__(self, *, probes: str = "none") -> None:
+        self.probes = probes
+
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """Three modules, one after the other."""
         hosts, note = ctx.hosts(), ctx.cluster.metadata.labels.get("note", "none")
