@@ -68,7 +68,7 @@ async def test_key_with_passphrase(make_sshd: MakeServer, pool: ConnectionPool, 
     with pytest.raises(AuthenticationError, match="no passphrase is given") as caught:
         await whoami(pool, settings)
     assert caught.value.host
-    assert "passphrase" in caught.value.hint
+    assert "privateKeyPassphrase" in caught.value.hint
 
 
 async def test_wrong_key(sshd: SshServer, pool: ConnectionPool, tmp_path: Path) -> None:

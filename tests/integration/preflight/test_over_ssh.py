@@ -25,6 +25,7 @@ spec:
   hosts:
 {hosts}
   roleGroups: {{etcd: [n1], controlPlane: [n1], worker: [{last}]}}
+  kubernetes: {{version: v1.34.4}} # also fit for a machine with control groups v1
   preflight: {{minDisk: 1Mi, minMemory: 1Mi, minCPU: 1, skip: [{skip}]}}
 """
 HERE = ("init", "addresses", "machine-id", "mac", "tools", "os", "modules", "ports", "product-uuid")
