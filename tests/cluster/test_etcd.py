@@ -386,7 +386,8 @@ async def test_an_etcd_of_the_users_own_is_asked_how_it_is(etcd: Members, tmp_pa
     theirs.spec["etcd"] = {"type": "external", "external": {"endpoints": urls, **files}}
     try:
         outcome = (await theirs.run(secrets=secrets)).ok()
-        assert [node for node, _ in outcome.changed] == ["etcd.external.pki", "etcd.external.client"]
+        changed = ["etcd.external.pki", "etcd.external.client", "etcd.external.client-active"]
+        assert [node for node, _ in outcome.changed] == changed
         assert (await theirs.run()).ok().changed == []
 
         await etcd.sh("n3", "systemctl stop etcd")
