@@ -155,8 +155,12 @@ def _rules(lines: list[str]) -> list[str]:
 
 
 def _processes(lines: list[str]) -> list[str]:
-    """Their command lines; neither those of logins nor those that the kernel starts."""
-    return [line.split(" ", 2)[2] for line in lines if _SHELLS.search(line) is None and line.count(" ") >= 2]
+    """Their command lines; neither those of logins nor those that the kernel starts.
+
+    systemd's bus-activated helpers end by themselves a while after somebody asked the time: not by kubexm's doing.
+    """
+    shown = [line.split(" ", 2)[2] for line in lines if _SHELLS.search(line) is None and line.count(" ") >= 2]
+    return [line for line in shown if "/systemd-timedated" not in line]
 
 
 def _setting(line: str) -> tuple[str, str]:
