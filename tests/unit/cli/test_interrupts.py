@@ -35,6 +35,7 @@ async def test_once_asks_and_twice_stops() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_termination_stops_at_once(number: signal.Signals) -> None:
+    signal.signal(number, signal.SIG_DFL)  # also if the tests themselves were started by nohup
     cancellation, said = Cancellation(), list[str]()
     interrupts = Interrupts(cancellation, said.append)
     with interrupts.caught():
