@@ -266,19 +266,26 @@ class RunState:
         if not layout.demand_up[node]:
             return False
         open_makers: list[Unit] = []
+        given_up = False
         for maker in layout.demand_up[node]:
             for made in layout.wanted(unit, maker):
                 phase = self._phase[made]
-                if phase in (Phase.FAILED, Phase.BLOCKED, Phase.CANCELLED, Phase.INTERRUPTED):
+                if phase in (Phase.FAILED, Phase.BLOCKED):
                     self._leave(unit)
                     self._phase[unit] = Phase.WAITING
                     self._block([unit], self._root_of(made))
                     return True
+                given_up |= phase in (Phase.CANCELLED, Phase.INTERRUPTED)
                 if phase < _FINAL:
                     open_makers.append(made)
-        if not open_makers:
+        if not open_makers and not given_up:
             return False
         self._leave(unit)
+        if given_up or self.stop is not Stop.NO:  # nothing new starts, so what it needs will not be there
+            self._phase[unit] = Phase.WAITING
+            self._give_up(unit)
+            self._skip_excluded()
+            return True
         self._phase[unit] = Phase.DEMANDING
         self._demands[unit] = len(open_makers)
         for made in open_makers:

@@ -359,6 +359,32 @@ def test_a_failed_demand_blocks_who_demanded() -> None:
     assert phases(state) == {"token@a": "failed", "join@b": "blocked"}
 
 
+@pytest.mark.parametrize("made", [State.INTERRUPTED, None])
+def test_a_demand_in_a_cancelled_run_is_cancelled_and_not_blocked(made: State | None) -> None:
+    state = run_state(
+        node("token", "a", on_demand=True, step=Sim(makes="token")),
+        node("join", "bc", after=("m.t.token",), step=Sim(wants=("token",))),
+    )
+    first, second = state.take(), state.take()
+    assert first is not None
+    assert second is not None
+    if made:
+        assert state.demand(first)
+        token = state.take()
+        assert token is not None
+        state.cancel()
+        state.finish(token, made)
+    else:
+        state.cancel()
+        assert state.demand(first)
+    assert state.demand(second)
+    assert state.over
+    state.conclude()
+    assert phases(state) == {
+        "token@a": "interrupted" if made else "excluded", "join@b": "cancelled", "join@c": "cancelled",
+    }  # fmt: skip
+
+
 def test_long_chains_of_blocked_and_excluded_nodes_need_no_deep_recursion() -> None:
     def chain(**more: object) -> list[ExecutionNode]:
         rest = [node(f"n{i}", "a", after=(f"m.t.n{i - 1}",), **more) for i in range(1, 3000)]
