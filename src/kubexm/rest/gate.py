@@ -177,13 +177,15 @@ class Gate(socket.socket):
         return True
 
     def _turn_one_away(self) -> None:
-        """Accepts with a descriptor kept for this, and closes at once: the event loop would try, and log, forever."""
+        """Accepts with a descriptor kept for this, and closes at once: the event loop would try, and log, forever.
+
+        Raises BlockingIOError if nobody is waiting: without descriptors accept reports EMFILE even then.
+        """
         assert self._spare is not None
         os.close(self._spare)
         self._spare = None
         try:
-            with contextlib.suppress(BlockingIOError):
-                super().accept()[0].close()
+            super().accept()[0].close()
         finally:
             self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._log("no file descriptors are left: connections are refused (%d are open, %d from %s)", None)

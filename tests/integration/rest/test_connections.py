@@ -25,35 +25,39 @@ from tests.integration.rest.conftest import Running, StartServer
 IDLE = 140
 
 
-@pytest.mark.parametrize("more", [(), ("--tls-self-signed",)], ids=["plain", "TLS"])
-def test_idle_connections_do_not_make_a_server_unreachable(tmp_path: Path, more: tuple[str, ...]) -> None:
-    log, words = tmp_path / "log", ["serve", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *more]
+def test_idle_connections_do_not_make_a_server_unreachable(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:  # both at once: each closes idle connections after ten seconds
+        plain = _crowded(stack, tmp_path / "plain")
+        secure = _crowded(stack, tmp_path / "secure", "--tls-self-signed")
+        for log, held in (plain, secure):
+            for each in held:  # all of them are closed by the server
+                each.settimeout(120)
+                with contextlib.suppress(ConnectionResetError):
+                    assert each.recv(1) == b""
+            assert len(log.read_text()) < 5000, "the log does not grow with them"
+
+
+def _crowded(stack: contextlib.ExitStack, directory: Path, *more: str) -> tuple[Path, list[socket.socket]]:
+    """A server with few descriptors that answers although it has more idle connections than that; and those."""
+    directory.mkdir()
+    log, words = directory / "log", ["serve", "--data-dir", str(directory / "data"), "--listen", "127.0.0.1:0", *more]
     with log.open("wb") as file:
         command = ["prlimit", "--nofile=128:128", sys.executable, "-m", "kubexm", *words]
         process = subprocess.Popen(command, stdout=file, stderr=file)
-    held: list[socket.socket] = []
-    try:
-        deadline = time.monotonic() + 120
-        while (shown := re.search(r"serves at (\S+)[\s\S]*token:", log.read_text())) is None:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        parts = urlsplit(shown[1])
-        trust = ssl.create_default_context(cafile=str(tmp_path / "data" / "tls" / "cert.pem")) if more else True
-        held += [socket.create_connection((parts.hostname, parts.port), timeout=60) for _ in range(IDLE)]
-        for _ in range(3):
-            assert httpx.get(f"{shown[1]}/api/v1/health", timeout=60, verify=trust).status_code == 200
-        while held:  # all of them are closed by the server
-            held[-1].settimeout(120)
-            with contextlib.suppress(ConnectionResetError):
-                assert held[-1].recv(1) == b""
-            held.pop().close()
-        assert len(log.read_text()) < 5000, "the log does not grow with them"
-    finally:
-        for each in held:
-            each.close()
-        process.kill()
-        process.wait()
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    deadline = time.monotonic() + 120
+    while (shown := re.search(r"serves at (\S+)[\s\S]*token:", log.read_text())) is None:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    parts = urlsplit(shown[1])
+    trust = ssl.create_default_context(cafile=str(directory / "data" / "tls" / "cert.pem")) if more else True
+    place = (parts.hostname, parts.port)
+    held = [stack.enter_context(socket.create_connection(place, timeout=60)) for _ in range(IDLE)]
+    for _ in range(3):
+        assert httpx.get(f"{shown[1]}/api/v1/health", timeout=60, verify=trust).status_code == 200
+    return log, held
 
 
 def test_the_soft_limit_on_descriptors_is_raised(tmp_path: Path) -> None:
@@ -132,22 +136,27 @@ class TestLimits:
 async def test_without_descriptors_connections_are_closed_and_not_logged_one_by_one(
     start: StartServer, places_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running = await start(places_url)
+    running = await start(places_url, limits=ConnectionLimits(head_within=600.0))  # nothing is closed for being late
     parts = urlsplit(running.url)
-    real, refused = socket.socket.accept, 0
+    real, calls, turned_away = socket.socket.accept, 0, 0
 
     def without(self: socket.socket) -> tuple[socket.socket, object]:
-        nonlocal refused
-        if refused < 20 and refused % 2 == 0:
-            refused += 1
+        """As the kernel does it: EMFILE, whether or not somebody is waiting, until the gate gives up its spare one."""
+        nonlocal calls, turned_away
+        calls += 1
+        if calls % 2:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        refused += 1
-        return real(self)
+        accepted = real(self)
+        turned_away += 1
+        return accepted
 
-    monkeypatch.setattr(socket.socket, "accept", without)
-    for _ in range(10):
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-        assert await reader.read() == b""
-        writer.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(socket.socket, "accept", without)
+        for _ in range(10):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            assert await reader.read() == b""
+            writer.close()
+        assert turned_away == 10
+        assert calls <= 50, "it does not try again and again when nobody is waiting"
     assert (await running.client("").get("/health")).status_code == 200
     assert caplog.text.count("no file descriptors are left") == 1
