@@ -286,10 +286,23 @@ def _hash(password: str) -> str:
 
 
 def _until_gone(pid: int) -> None:
-    """A killed namespace takes a moment to die; until then its sessions still answer."""
+    """A killed namespace takes a moment to die; until then its sessions still answer.
+
+    Its first process becomes a zombie once all others are gone. How soon it is reaped then is up to the machine's init,
+    and some take a second.
+    """
     deadline = time.monotonic() + _START
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+    while _state(pid) not in ("", "Z", "X") and time.monotonic() < deadline:
         time.sleep(0.005)
+
+
+def _state(pid: int) -> str:
+    """The letter that ps shows for a process; empty if there is none."""
+    try:
+        shown = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return shown.rpartition(")")[2].split()[0]
 
 
 def _free_port(address: str) -> int:
