@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from tests.unit.assets.samples import docker_archive, layer
 
 @pytest.fixture(scope="session")
 def registry_binary() -> Path:
-    """The distribution registry: one that is named, one that was built before, or one that is built now."""
-    if named := os.environ.get("KUBEXM_TEST_REGISTRY"):
-        return Path(named)
+    """The distribution registry: one that is named, one that is installed, or one of the lab, built if need be."""
+    if found := os.environ.get("KUBEXM_TEST_REGISTRY") or shutil.which("docker-registry"):
+        return Path(found)
     return built("registry-", parts=["registry"]) / "registry"
 
 
