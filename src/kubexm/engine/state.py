@@ -201,8 +201,7 @@ class RunState:
         while ready and (self.stop is Stop.NO or self._due):
             unit = Unit(heapq.heappop(ready) % layout.units)
             node = layout.unit_node[unit]
-            stopped = self.stop is not Stop.NO and unit not in self._due
-            if stopped or self._phase[unit] != _READY:  # blocked meanwhile: the room it was given goes to another
+            if self._stopped(unit) or self._phase[unit] != _READY:  # blocked meanwhile: its room goes to another
                 self._unpark_node(node)
                 continue
             if layout.value_up[node] and (root := self._missing_value(unit, node)) is not None:
@@ -308,8 +307,7 @@ class RunState:
         """Seconds until another attempt is due, or None if this failure is final."""
         retry = self.layout.nodes[self.layout.unit_node[unit]].retry
         attempt = max(1, self.attempts.get(unit, 0))
-        stopped = self.stop is not Stop.NO and unit not in self._due
-        if stopped or attempt > retry.times or not worth_retrying(error):
+        if self._stopped(unit) or attempt > retry.times or not worth_retrying(error):
             return None
         return retry.wait(attempt)
 
@@ -402,6 +400,10 @@ class RunState:
 
     # Rules
 
+    def _stopped(self, unit: Unit) -> bool:
+        """True if the unit may not start any more: the run was stopped, and it closes no open bracket."""
+        return self.stop is not Stop.NO and unit not in self._due
+
     def _give_up(self, unit: Unit) -> None:
         """A unit that is not active never will be."""
         if self._phase[unit] == Phase.POSTPONED:
@@ -421,7 +423,8 @@ class RunState:
 
     def actor_lost(self, unit: Unit, *, movable: bool) -> bool:
         """The host an active unit acts from is gone. True if that is dealt with: the unit is taken again with another
-        actor, or is blocked because none is left. False if it may not move: nobody can tell how far it got.
+        actor, is blocked because none is left, or is cancelled if it had changed nothing before the run was stopped.
+        False if it may not move: nobody can tell how far it got.
 
         Whatever the unit is about is not to blame: that costs no budget.
         """
@@ -429,10 +432,14 @@ class RunState:
             return False
         self._gone.add(self.place[unit])
         self._choose_actors(unit)
-        if not movable:
+        if not movable or (self._stopped(unit) and unit in self.attempts):
             return False
         self._leave(unit)
-        if (actor := self._actor(unit)) is None:
+        if self._stopped(unit):
+            self._phase[unit] = Phase.WAITING
+            self._give_up(unit)
+            self._skip_excluded()
+        elif (actor := self._actor(unit)) is None:
             self._phase[unit] = Phase.WAITING
             self._block_without_actor(unit)
         else:

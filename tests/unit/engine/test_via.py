@@ -19,11 +19,11 @@ from kubexm.engine.layout import Layout, Unit
 from kubexm.engine.state import Phase, RunState
 from kubexm.errors import ConnectError, HostError
 from kubexm.events import EventKind
-from kubexm.plan import Budget, ExecutionGraph, FailurePolicy, RunStatus
+from kubexm.plan import Budget, ExecutionGraph, FailureMode, FailurePolicy, RunStatus, State
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, Values, resources
 from kubexm.store import read_journal
-from tests.unit.engine.graphs import HOSTS, graphs
+from tests.unit.engine.graphs import HOSTS, Sim, graphs
 from tests.unit.engine.test_brackets import Bracketed
 from tests.unit.engine.world import Died, Gone, Shout, Thing, World, execute, graph, node, states
 
@@ -189,6 +189,53 @@ async def test_a_bracket_about_a_host_that_was_lost_is_closed_from_elsewhere(tmp
     assert states(result) == {"out@x": "succeeded", "work@x": "failed", "in@x": "succeeded", "end@a": "succeeded"}
     assert result.status is RunStatus.PARTIAL
     assert "out" not in world.things["a"]
+
+
+def stopped_inside_a_bracket(*, demanding: bool) -> tuple[RunState, dict[str, Unit]]:
+    """A run under fail_fast that stops while `work` on x, inside a bracket, is active."""
+    nodes = [
+        node("token", "b", Sim(makes="token"), on_demand=True),
+        node("out", "x", Sim(), via=("b", "c")),
+        node("work", "x", Sim(wants=("token",) if demanding else ()), via=("b", "c"),
+            after=("m.t.token",) if demanding else (), after_same_host=("m.t.out",)),
+        node("in", "x", Sim(), via=("b", "c"), after_same_host=("m.t.work",), closes="m.t.out"),
+        node("bad", "c", Sim()),
+    ]  # fmt: skip
+    plan = graph(*nodes[0 if demanding else 1 :], policy=FailurePolicy(FailureMode.FAIL_FAST))
+    state = RunState(layout := Layout(plan))
+    units = {layout.node_of(unit).id.rpartition(".")[2]: unit for unit in layout.each_unit()}
+    active = {state.take(), state.take()}
+    assert active == {units["out"], units["bad"]}
+    state.begin_run(units["out"])
+    state.finish(units["out"], State.SUCCEEDED)
+    assert state.take() == units["work"]
+    state.finish(units["bad"], State.FAILED)
+    assert state.take() is None, "the bracket is not closed while something inside is active"
+    return state, units
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_bracket_is_closed_when_an_actor_inside_is_lost_after_the_run_was_stopped(begun: bool) -> None:
+    state, units = stopped_inside_a_bracket(demanding=False)
+    if begun:
+        state.begin_run(units["work"])
+    moved = state.actor_lost(units["work"], movable=True)
+    assert moved is not begun, "what may have changed something is a failure, not cancelled"
+    if begun:
+        state.finish(units["work"], State.FAILED)
+    assert state.take() == units["in"]
+    state.finish(units["in"], State.SUCCEEDED)
+    assert state.over
+    assert state.phase(units["work"]) is (Phase.FAILED if begun else Phase.CANCELLED)
+
+
+def test_a_bracket_is_closed_when_something_inside_demands_a_value_after_the_run_was_stopped() -> None:
+    state, units = stopped_inside_a_bracket(demanding=True)
+    assert state.demand(units["work"])
+    assert state.take() == units["in"]
+    state.finish(units["in"], State.SUCCEEDED)
+    assert state.over
+    assert state.phase(units["work"]) is Phase.CANCELLED
 
 
 @settings(max_examples=80, deadline=None)
