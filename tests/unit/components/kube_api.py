@@ -24,7 +24,14 @@ from tests.unit.components.kube_http import HttpFace
 
 _runs = count()
 Identity = tuple[str, str, str, str]
-CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding", "StorageClass", "CustomResourceDefinition", "Node"}
+CLUSTER_WIDE = {
+    "Namespace",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "StorageClass",
+    "CustomResourceDefinition",
+    "Node",
+} | {"VolumeAttachment"}
 
 
 ADMIN_CONF = """\

@@ -17,11 +17,15 @@ _PATH = re.compile(
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[^/]+))?"
 )
 _KINDS = {
-    "": ("ConfigMap", "Event", "Namespace", "Node", "Pod", "Secret", "Service", "ServiceAccount"),
+    "": (
+        *("ConfigMap", "Event", "Namespace", "Node", "PersistentVolumeClaim", "Pod", "Secret", "Service"),
+        "ServiceAccount",
+    ),
     "apps": ("DaemonSet", "Deployment", "StatefulSet"),
     "batch": ("Job",),
     "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
-    "storage.k8s.io": ("StorageClass",),
+    "policy": ("PodDisruptionBudget",),
+    "storage.k8s.io": ("StorageClass", "VolumeAttachment"),
     "apiextensions.k8s.io": ("CustomResourceDefinition",),
 }
 _VERBS = {
@@ -156,7 +160,15 @@ class HttpFace:
         found = self._find(resource, namespace, name)
         if found is None:
             return _missing(resource, name)
-        _merge(found, json.loads(call.body))
+        patch, metadata = json.loads(call.body), found["metadata"]
+        expected = (patch.get("metadata") or {}).pop("resourceVersion", None)
+        if expected is not None and expected != metadata.get("resourceVersion"):
+            return status(
+                409, "the object has been modified; please apply your changes to the latest version", "Conflict"
+            )
+        _merge(found, patch)
+        if expected is not None:
+            metadata["resourceVersion"] = f"{expected}x"
         self.changed()
         return _json(found)
 
