@@ -18,7 +18,7 @@ from kubexm.engine import Cancellation
 from kubexm.errors import JournalError, StalePlanError, UsageError
 from kubexm.events import Observer
 from kubexm.pipeline import Pipeline, pipeline_named, usual_probes
-from kubexm.plan import GraphExecutionResult, SavedPlan, changed_paths
+from kubexm.plan import ExecutionGraph, GraphExecutionResult, SavedPlan, changed_paths
 from kubexm.runtime import Context, RuntimeBuilder, WorkDir, new_run_id
 from kubexm.service.edits import judge_edits
 from kubexm.service.execution import Execution
@@ -73,11 +73,22 @@ class ClusterService:
             if made.follows_file:
                 await judge_edits(ctx)
             if made.needs_assets:
-                ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=False)
+                ctx = await self._stocked(ctx, builder.loaded, made, only, skip, unpack=False)
             plan = self._planned(ctx, builder.loaded, made, only, skip)
             return Planned(plan, dict(ctx.unreached), made=bool(ctx.work_dir.cluster_uid) and not offline)
         finally:
             await ctx.close()
+
+    async def _stocked(
+        self, ctx: Context, loaded: Loaded, made: Pipeline, only: Sequence[str], skip: Sequence[str], *, unpack: bool
+    ) -> Context:
+        """The context with the assets that the chosen part of the pipeline needs."""
+
+        def chosen(local: Context) -> ExecutionGraph:
+            return self._planned(local, loaded, made, only, skip).graph
+
+        part = chosen if only or skip else None
+        return await stocked(ctx, loaded, self._options.ask, unpack=unpack, chosen=part)
 
     def _planned(
         self,
@@ -136,7 +147,7 @@ class ClusterService:
             if made.follows_file:
                 await judge_edits(ctx)
             if made.needs_assets:
-                ctx = await stocked(ctx, builder.loaded, self._options.ask, unpack=True)
+                ctx = await self._stocked(ctx, builder.loaded, made, only, skip, unpack=True)
             plan = self._planned(ctx, builder.loaded, made, only, skip)
             async with work.leased(ctx, builder, run, pipeline, changes=changes) as leased:
                 if leased is not ctx:  # another run was here since the facts of this plan were gathered

@@ -14,6 +14,7 @@ from kubexm.pipeline import PIPELINES, Pipeline, failure_policy
 from kubexm.plan import ExecutionGraph, RunStatus
 from kubexm.runtime import PipelineContext
 from kubexm.service import ClusterService
+from kubexm.step import FilePresent
 from kubexm.task import FragmentBuilder
 from tests.unit.runtime.bundles import KUBERNETES, content_of, whole_bundle
 from tests.unit.runtime.clusters import needs_root
@@ -40,6 +41,7 @@ class Installing(Pipeline):
             sums=(("amd64", file.sha256),) if file.sha256 else (),
         )
         g.add("kubectl", step, on=ctx.hosts()[:1])
+        g.add("note", FilePresent(path=PurePosixPath(self.into) / "note", content="here\n"), on=ctx.hosts()[:1])
         return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names, policy=failure_policy(ctx))
 
 
@@ -72,6 +74,19 @@ async def test_a_wrong_bundle_is_refused_before_anything_is_done(
         await ClusterService().run(file, "install", into=str(root))
     assert list(root.iterdir()) == []
     assert ClusterService().runs(file) == [], "it never became a run"
+
+
+async def test_a_part_that_installs_nothing_needs_no_bundle(file: Path, root: Path, tmp_path: Path) -> None:
+    service = ClusterService()
+    planned = await service.plan(file, "install", only=["test.install.note"], into=str(root))
+    planned.save(tmp_path / "plan.kxp")
+    result = await service.run(file, "install", only=["test.install.note"], into=str(root))
+    assert result.status is RunStatus.SUCCEEDED
+    assert [path.name for path in root.iterdir()] == ["note"]
+    assert (await service.resume(service.run_files(result.run, file).path)).status is RunStatus.SUCCEEDED
+    assert (await service.apply(tmp_path / "plan.kxp")).status is RunStatus.SUCCEEDED
+    with pytest.raises(AssetError, match="there is no bundle"):
+        await service.run(file, "install", only=["test.install.kubectl"], into=str(root))
 
 
 async def test_a_plan_holds_sums_and_no_places_and_is_carried_out_with_that_bundle_only(
