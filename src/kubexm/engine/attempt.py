@@ -138,11 +138,19 @@ class Attempt:
         if any(receipt.state is ReceiptState.ENDED for receipt in receipts):
             return None  # kubexm itself ended the command, so that says nothing about the step: run it again
         if receipts and self.node.step.commands == 1:
+            self._record(receipts[-1])
             self._judge(receipts[-1])
             return Outcome(changed=True, check=check)
         if there and not receipts and prior.boot_id and await connector.boot_id() == prior.boot_id:
             return None  # no receipt on the same boot: the command never began
         raise self.unknown()
+
+    def _record(self, receipt: Receipt) -> None:
+        """Logs everything the command printed: nobody may have been connected to see it."""
+        if receipt.stdout:
+            self._transcript().write("stdout", receipt.stdout)
+        if receipt.stderr:
+            self._transcript().write("stderr", receipt.stderr)
 
     def _judge(self, receipt: Receipt) -> None:
         if receipt.state is not ReceiptState.EXITED or receipt.exit_code is None:

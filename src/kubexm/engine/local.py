@@ -342,9 +342,9 @@ class _Run:
         assert self._prior is not None
         name = self._layout.name(unit)
         done = self._prior.done.get(name)
-        if done is not None and done.get("unreadable") and State(done["state"]) is State.SUCCEEDED:
+        if done is not None and done.get("unreadable") and State(done["state"]) in (State.SUCCEEDED, State.SATISFIED):
             if self._values.has_all(attempt.node, name[1]):
-                return Outcome(changed=True, check=Check.unreadable())
+                return Outcome(changed=self._prior.changed(name), check=Check.unreadable())
         elif (under_way := self._prior.under_way.get(name)) is not None and unit not in self._state.attempts:
             return await attempt.settle(under_way)
         return None

@@ -9,7 +9,7 @@ from typing import Any
 from kubexm.engine.layout import Layout
 from kubexm.engine.layout import Unit as Index
 from kubexm.events import Event, EventKind
-from kubexm.plan import State
+from kubexm.plan import RunStatus, State
 
 __all__ = ["Prior", "PriorAttempt"]
 
@@ -45,6 +45,8 @@ class Prior:
     """When each last began to change something, or was found satisfied, as a sequence number."""
     held: Mapping[Unit, int] = field(default_factory=dict)
     """When each last ended well."""
+    reported: frozenset[Unit] = frozenset()
+    """Units done by the time the run succeeded: their changes were reported then, and cannot be rolled back."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Prior:
@@ -56,6 +58,7 @@ class Prior:
         rollbacks: dict[Unit, int] = {}
         begun: dict[Unit, int] = {}
         held: dict[Unit, int] = {}
+        reported: set[Unit] = set()
         for event in events:
             unit = (event.node, event.host)
             data = event.data
@@ -67,6 +70,7 @@ class Prior:
                         data["attempt"], data["receipts"], data["boot"], data["deadline"], data.get("actor", "")
                     )
                     rolled_back.discard(unit)
+                    reported.discard(unit)
                 case EventKind.UNIT_RETRY:
                     under_way.pop(unit, None)
                 case EventKind.UNIT_DONE:
@@ -83,9 +87,11 @@ class Prior:
                 case EventKind.ROLLBACK_DONE if data.get("ok"):
                     rolled_back.add(unit)
                     done.pop(unit, None)
+                case EventKind.RUN_ENDED if data["status"] == RunStatus.SUCCEEDED:
+                    reported.update(done)
                 case _:
                     pass
-        return cls(done, under_way, attempts, frozenset(rolled_back), rollbacks, begun, held)
+        return cls(done, under_way, attempts, frozenset(rolled_back), rollbacks, begun, held, frozenset(reported))
 
     def opened(self, layout: Layout) -> list[Index]:
         """The opening units of brackets that were not closed since."""
@@ -96,7 +102,7 @@ class Prior:
         ]
 
     def changed(self, unit: Unit) -> bool:
-        """True if this run has changed it, or may have."""
-        if unit in self.rolled_back:
+        """True if this run has changed it, or may have, and did not end well since."""
+        if unit in self.rolled_back or unit in self.reported:
             return False
         return unit in self.under_way or self.done.get(unit, {}).get("state") == State.SUCCEEDED

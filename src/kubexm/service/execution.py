@@ -106,7 +106,8 @@ class Execution:
             self._show_plan(ctx, graph)
             async with probing.beside():
                 result = await LocalEngine(parallel=self.parallel).execute(ctx, graph, options)
-            if result.status is RunStatus.SUCCEEDED and result.changed and not request.dry_run:
+            touched = result.changed or prior is not None  # who resumes may find that only tidying up is left
+            if result.status is RunStatus.SUCCEEDED and touched and not request.dry_run:
                 await _tidy_hosts(ctx, "" if leaves_hosts(request.pipeline) else f"{request.id}.", request.id)
             return result
         finally:

@@ -15,7 +15,7 @@ from kubexm.connector import ReceiptState
 from kubexm.engine import Journal
 from kubexm.errors import JournalError
 from kubexm.plan import ExecutionGraph, RunStatus
-from kubexm.store import read_journal
+from kubexm.store import read_journal, step_logs
 from tests.unit.engine.world import Died, Shout, Thing, World, execute, graph, node, states
 
 
@@ -80,11 +80,10 @@ async def test_without_a_receipt_on_the_same_boot_it_never_began_and_is_run(tmp_
     shout = graph(node("shout", "a", Shout(name="shout")))
     with pytest.raises(Died):
         await execute(world, shout, tmp_path)
-    for boot in ("", "another"):
-        if boot:
-            world.memory["a"].reboot(boot)
-        result = await execute(world, shout, tmp_path, resume=True)
-    assert states(result) == {"shout@a": "succeeded"}
+    assert states(await execute(world, shout, tmp_path, resume=True)) == {"shout@a": "succeeded"}
+    world.memory["a"].reboot("another")
+    assert states(await execute(world, shout, tmp_path, resume=True)) == {"shout@a": "satisfied"}
+    assert world.made == {("a", "shout"): 1}
 
 
 async def test_after_a_reboot_an_unreadable_outcome_is_unknown_and_not_repeated(tmp_path: Path) -> None:
@@ -119,6 +118,41 @@ async def test_a_command_that_kubexm_ended_is_run_again_and_one_that_failed_is_n
     result = await execute(world, shout, tmp_path, resume=True)
     assert states(result) == {"shout@a": "succeeded", "shout@b": expected}
     assert world.made == {("a", "shout"): 1, ("b", "shout"): made}
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, "succeeded"), (3, "failed")])
+async def test_what_a_command_printed_before_the_resume_is_in_the_log(tmp_path: Path, code: int, expected: str) -> None:
+    world = World("a", "b")
+    world.die_at, world.die_after = 1, True
+    shout = graph(node("shout", "ab", Shout(name="shout")))
+    with pytest.raises(Died):
+        await execute(world, shout, tmp_path)
+    receipts = world.memory["b"].receipts
+    for name, receipt in receipts.items():
+        receipts[name] = replace(receipt, exit_code=code, stdout=b"halfway\n", stderr=b"no space left\n")
+    result = await execute(world, shout, tmp_path, resume=True)
+    assert states(result) == {"shout@a": "succeeded", "shout@b": expected}
+    logs = step_logs(read_journal(tmp_path / "journal"))
+    log = next(log for log in logs if (log.node, log.host) == ("m.t.shout", "b"))
+    assert (log.stdout, log.stderr) == ("halfway\n", "no space left\n")
+
+
+async def test_resuming_a_run_that_succeeded_reports_no_changes_unless_there_are_new_ones(tmp_path: Path) -> None:
+    world = World("a", "b")
+    work = graph(node("one", "ab"), node("shout", "ab", Shout(name="shout")))
+    assert (await execute(world, work, tmp_path)).changed
+    again = await execute(world, work, tmp_path, resume=True)
+    assert not again.changed
+    assert set(states(again).values()) == {"satisfied"}
+    world.things["b"].remove("one")
+    repaired = await execute(world, work, tmp_path, resume=True)
+    assert states(repaired) == {
+        "one@a": "satisfied",
+        "one@b": "succeeded",
+        "shout@a": "satisfied",
+        "shout@b": "satisfied",
+    }
+    assert world.made[("b", "shout")] == 1
 
 
 async def test_resume_trusts_no_end_that_can_be_tested(tmp_path: Path) -> None:
