@@ -481,7 +481,7 @@ class RunState:
 
     def _bracket_opened(self, opener: Unit) -> None:
         closer = self.layout.closer_of[opener]
-        if self._phase[closer] < _FINAL and closer not in self._due:
+        if self._phase[closer] < _FINAL:
             self._due.add(closer)
             if self.stop is not Stop.NO:
                 self._close_early(closer)
@@ -720,7 +720,10 @@ class RunState:
         if opener is not None and self._phase[opener] == _ACTIVE:
             self._due.add(unit)  # it may be opening the bracket right now
         if unit in self._due:
-            self._cut(unit)
+            if self.stop is Stop.NO:
+                self._cut(unit)
+            else:
+                self._close_early(unit)
             return True
         excluded = bool(self.layout.nodes[self.layout.unit_node[unit]].excluded)
         if not excluded:

@@ -17,7 +17,7 @@ from kubexm.engine.state import Phase, RunState
 from kubexm.events import Event, EventKind
 from kubexm.plan import ExecutionGraph, FailureMode, FailurePolicy, Prediction, RunStatus, State
 from tests.unit.engine.graphs import HOSTS, graphs
-from tests.unit.engine.test_state import Simulation
+from tests.unit.engine.test_state import Simulation, run_state
 from tests.unit.engine.world import Died, Gone, Thing, World, execute, graph, node, states
 
 FINAL = Phase.SUCCEEDED
@@ -39,7 +39,10 @@ class Bracketed(Simulation):
         for closer in self.closed:
             assert unit not in layout.inside(closer), "something started inside a bracket that was closed"
         if unit in self.opener_of and self.opener_of[unit] in self.opened:
+            opening = layout.unit_node[self.opener_of[unit]]
             for inner in layout.inside(unit):
+                if layout.unit_node[inner] == opening and inner != self.opener_of[unit]:
+                    continue  # the bracket of another host, whose work may have been blocked while it was opened
                 assert state.phase(inner) >= FINAL, "a bracket was closed while something inside was not over"
 
     def end(self, unit: Unit, postponed: list[Unit]) -> None:
@@ -156,6 +159,27 @@ async def test_an_opening_step_that_failed_half_way_is_closed_too(tmp_path: Path
     assert ended["out-a@a"] == "failed"
     assert ended["work-a@a"] == "blocked"
     assert ended["in-a@a"] == "satisfied", "it was looked at, and there was nothing to put back"
+
+
+def test_a_stop_closes_a_bracket_whose_work_was_blocked_while_it_was_being_opened() -> None:
+    state = run_state(
+        node("one", "c"),
+        node("two", "a"),
+        node("open", "ab"),
+        node("work", "ab", after_same_host=("m.t.open",)),
+        node("close", "ab", after=("m.t.work",), closes="m.t.open"),
+        policy=FailurePolicy(FailureMode.FAIL_FAST),
+    )
+    named = {state.layout.name(unit): unit for unit in state.layout.each_unit()}
+    while state.take() is not None:
+        pass
+    for name, outcome in (("one@c", State.FAILED), ("two@a", State.FAILED), ("open@a", State.SUCCEEDED)):
+        unit = named[f"m.t.{name[:-2]}", name[-1]]
+        state.begin_run(unit)
+        state.finish(unit, outcome, host_gone=name == "two@a")
+    state.finish(named["m.t.open", "b"], State.INTERRUPTED)
+    closing = {state.take(), state.take()}
+    assert closing == {named["m.t.close", "a"], named["m.t.close", "b"]}
 
 
 class StopAt:
