@@ -58,6 +58,8 @@ class Layout:
         )
         self.closer_of = self._closers()
         """The closing unit of each opening one."""
+        self.bracket_up = self._bracket_edges()
+        """What a node inside a bracket, or the closing one, waits for within it, other than on the same host."""
         self.rank = self._ranks()
         self.turn = self._turns()
 
@@ -129,6 +131,16 @@ class Layout:
             for opener, closer in pairs
             for unit in self.units_of(opener)
         }
+
+    def _bracket_edges(self) -> dict[NodeIndex, list[NodeIndex]]:
+        above: dict[NodeIndex, list[NodeIndex]] = {}
+        for bracket in self.graph.brackets:
+            members = {self.node_index[name] for name in (*bracket.inside, bracket.opener)}
+            for name in (*bracket.inside, bracket.closer):
+                index = self.node_index[name]
+                ups = (*self.after_up[index], *self.demand_up[index])
+                above.setdefault(index, []).extend(up for up in ups if up in members)
+        return above
 
     def inside(self, closer: Unit) -> set[Unit]:
         """The units of its bracket that a closing unit waits for, directly or not."""

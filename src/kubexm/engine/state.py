@@ -653,8 +653,8 @@ class RunState:
         host, root = self.layout.unit_host[unit], Root(unit)
         if host not in self.lost and self._spend(self.layout.hosts[host]):
             self.lost[host] = root
+        if host in self.lost:  # also before: units that act from elsewhere outlive a host that was never reached
             self._drop_host(host, root)
-        if host in self.lost:
             self._block(self._demanders.pop(unit, ()), root)
             self._drop_out(self.layout.unit_node[unit])
             return
@@ -691,17 +691,24 @@ class RunState:
         node, host = layout.unit_node[unit], layout.unit_host[unit]
         if root >= 0 or not layout.via[node]:
             return False
-        above = (layout.unit_on[up].get(host) for up in layout.same_up[node])
+        above = [layout.unit_on[up].get(host) for up in (*layout.same_up[node], *layout.bracket_up.get(node, ()))]
+        above.append(layout.closer_of.get(unit))
         return not any(other is not None and self._phase[other] in (Phase.BLOCKED, Phase.FAILED) for other in above)
 
     def _drop_host(self, host: HostIndex, root: Root) -> None:
         """Everything that has not started on this host is blocked, and no barrier waits for it any more."""
-        for unit in self.layout.units_of_host[host]:
-            if self._outlives(unit, root):
-                continue
-            if self._stuck(unit, root) and unit not in self._cut_short:  # barriers wait until a bracket is closed
-                self._block(self._demanders.pop(unit, ()), root)
-                self._drop_out(self.layout.unit_node[unit])
+        again = True
+        while again:
+            again = False
+            for unit in self.layout.units_of_host[host]:
+                if self._outlives(unit, root) or not self._stuck(unit, root):
+                    continue
+                if self._phase[unit] == Phase.EXCLUDED:
+                    self._release(unit)  # for what outlives the host
+                elif unit not in self._cut_short:  # barriers wait until a bracket is closed
+                    self._block(self._demanders.pop(unit, ()), root)
+                    self._drop_out(self.layout.unit_node[unit])
+                    again |= unit in self._opener_of  # what cannot be closed is not opened
 
     def _block(self, units: Iterable[Unit], root: Root) -> None:
         """These units can never start: blocked, and with them all below."""
