@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import SupportsIndex
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 from kubexm.engine.layout import Layout
 from kubexm.engine.state import Phase, RunState, Stop
 from kubexm.events import EventKind
 from kubexm.plan import ExecutionGraph, FailureMode, Prediction, RunStatus, State
-from tests.unit.engine.graphs import HOSTS, graphs
+from tests.unit.engine.graphs import HOSTS, Chance, chances, examples, graphs
 from tests.unit.engine.test_state import Simulation
 
 PAGE = (Path(__file__).parents[3] / "docs" / "engine-states.md").read_text("utf-8")
@@ -56,18 +55,16 @@ class Noting(bytearray):
             self._shown[place] = phase
 
 
-@settings(max_examples=150)
-@given(graphs(), st.data())
-def test_no_run_takes_a_way_that_is_not_drawn(graph: ExecutionGraph, data: st.DataObject) -> None:
+@examples(150)
+@given(graphs(), chances)
+def test_no_run_takes_a_way_that_is_not_drawn(graph: ExecutionGraph, chance: Chance) -> None:
     seen: set[tuple[Phase, Phase]] = set()
-    lost = data.draw(st.lists(st.sampled_from(HOSTS), max_size=1))
+    lost = chance.some(HOSTS, 1)
     outcomes = ("succeeded", "satisfied", "failed", "gone", "interrupted")
     state = RunState(Layout(graph), lost=lost)
     for unit in state.layout.each_unit():
         if state.phase(unit) is not Phase.WAITING:
             seen.add((Phase.WAITING, state.phase(unit)))
     state._phase = Noting(state._phase, seen)
-    Simulation(
-        state, lambda most: data.draw(st.integers(0, most - 1)), lambda: data.draw(st.sampled_from(outcomes))
-    ).play()
+    Simulation(state, chance.randrange, lambda: chance.choice(outcomes)).play()
     assert seen <= DRAWN

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from random import Random
+from typing import Any, TypeVar
 
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from kubexm.cache import Key
@@ -12,6 +16,7 @@ from kubexm.plan import Budget, ExecutionFragment, ExecutionGraph, ExecutionNode
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, Values
 
+T = TypeVar("T")
 HOSTS = ("a", "b", "c", "d")
 RESOURCES = ("file:/x", "file:/y", "unit:z", "api:*", "file:/*", "*")
 
@@ -44,51 +49,84 @@ class Sim(Step):
         raise AssertionError("on paper only")
 
 
-_flag: st.SearchStrategy[bool] = st.booleans()
-_rarely: st.SearchStrategy[bool] = st.integers(0, 5).map(lambda number: number == 0)
+class Chance(Random):
+    """Random choices from a seed that a failing test shows."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._seed = seed
+
+    def __repr__(self) -> str:
+        return f"Chance({self._seed})"
+
+    def flag(self) -> bool:
+        return self.random() < 0.5
+
+    def rarely(self) -> bool:
+        return self.randrange(6) == 0
+
+    def some(self, items: Sequence[T], most: int, least: int = 0) -> list[T]:
+        """Between `least` and `most` of the items, none twice."""
+        return self.sample(items, self.randint(min(least, len(items)), min(most, len(items))))
+
+    def resources(self) -> Resources:
+        return frozenset(self.some(RESOURCES, 2))
 
 
-_resources = st.frozensets(st.sampled_from(RESOURCES), max_size=2)
+chances: st.SearchStrategy[Chance] = st.builds(Chance, st.integers(0, 2**32 - 1))
+"""Hypothesis draws a seed, and the choices of a simulation follow from that: drawing each one takes far longer."""
 
 
-def _bracket(draw: st.DrawFn, nodes: list[ExecutionNode], index: int) -> list[ExecutionNode]:
+def examples(count: int) -> settings:
+    """The same examples in every run. `KUBEXM_EXAMPLES=4000` draws as many others."""
+    if wider := os.environ.get("KUBEXM_EXAMPLES"):
+        return settings(max_examples=int(wider), deadline=None, database=None, phases=[Phase.generate])
+    return settings(max_examples=count, deadline=None, derandomize=True, database=None)
+
+
+def graphs(*, most_nodes: int = 9, bracketed: bool = False, acting: bool = False) -> st.SearchStrategy[ExecutionGraph]:
+    """Well-formed graphs under some failure policy; if asked for, with brackets, or nodes that act from elsewhere."""
+
+    return st.builds(
+        random_graph, chances, st.integers(1, most_nodes), bracketed=st.just(bracketed), acting=st.just(acting)
+    )
+
+
+def _bracket(chance: Chance, nodes: list[ExecutionNode], index: int) -> list[ExecutionNode]:
     """An opening node, one or two nodes inside, each of which may also wait for others, and a closing node."""
-    hosts = tuple(draw(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=3, unique=True)))
+    hosts = tuple(chance.some(HOSTS, 3, least=1))
     certain = [node for node in nodes if not node.on_demand]
 
     def others() -> tuple[str, ...]:
-        return tuple(node.id for node in draw(st.lists(st.sampled_from(certain), max_size=1))) if certain else ()
+        return tuple(node.id for node in chance.some(certain, 1))
 
     def add(name: str, after: tuple[str, ...] = (), same: tuple[str, ...] = (), **more: Any) -> ExecutionNode:
-        step = Sim(touched=draw(_resources), seen=draw(_resources))
+        step = Sim(touched=chance.resources(), seen=chance.resources())
         return ExecutionNode(
             id=f"m.t.n{index}-{name}", step=step, hosts=hosts, after=after, after_same_host=same, **more
         )
 
     def edge(*names: str) -> dict[str, tuple[str, ...]]:
-        return {"same": names} if draw(_flag) else {"after": names}
+        return {"same": names} if chance.flag() else {"after": names}
 
-    opener = add("open", others(), on_demand=draw(_flag))
+    opener = add("open", others(), on_demand=chance.flag())
     first = {"same": (opener.id,)} if opener.on_demand else edge(opener.id)
-    inside = [replace(one := add("in1", **first), after=(*one.after, *others()), optional=draw(_rarely))]
-    if draw(_flag):
-        inside.append(add("in2", **(first if draw(_flag) else edge(inside[0].id))))
+    inside = [replace(one := add("in1", **first), after=(*one.after, *others()), optional=chance.rarely())]
+    if chance.flag():
+        inside.append(add("in2", **(first if chance.flag() else edge(inside[0].id))))
     closer = add("close", **edge(*(node.id for node in inside)), closes=opener.id)
     return [opener, *inside, closer]
 
 
-@st.composite
-def graphs(draw: st.DrawFn, *, most_nodes: int = 9, bracketed: bool = False, acting: bool = False) -> ExecutionGraph:
-    """A well-formed graph under some failure policy; if asked for, with brackets, or nodes that act from elsewhere."""
-    resources = _resources
+def random_graph(chance: Chance, size: int, *, bracketed: bool = False, acting: bool = False) -> ExecutionGraph:
+    """A graph of so many nodes or brackets."""
     nodes: list[ExecutionNode] = []
-    for index in range(draw(st.integers(1, most_nodes))):
-        if bracketed and draw(st.integers(0, 2)) == 0:
-            nodes += _bracket(draw, nodes, index)
+    for index in range(size):
+        if bracketed and chance.randrange(3) == 0:
+            nodes += _bracket(chance, nodes, index)
             continue
-        hosts = tuple(draw(st.lists(st.sampled_from(HOSTS), max_size=4, unique=True)))
-        known = [node for node in nodes if not (node.on_demand and not node.step.produces())]
-        earlier = draw(st.lists(st.sampled_from(known), unique_by=lambda n: n.id, max_size=3)) if known else []
+        hosts = tuple(chance.some(HOSTS, 4))
+        earlier = chance.some([node for node in nodes if not (node.on_demand and not node.step.produces())], 3)
         after: list[str] = []
         same: list[str] = []
         wants: list[str] = []
@@ -98,15 +136,15 @@ def graphs(draw: st.DrawFn, *, most_nodes: int = 9, bracketed: bool = False, act
                 if hosts and other.hosts:
                     after.append(other.id)
                     wants.append(other.id)
-            elif draw(_flag) and shared:
+            elif chance.flag() and shared:
                 same.append(other.id)
             else:
                 after.append(other.id)
-                if draw(_flag) and other.step.produces():
+                if chance.flag() and other.step.produces():
                     wants.append(other.id)
         name = f"m.t.n{index}"
-        on_demand = draw(_rarely) and bool(hosts)
-        step = Sim(touched=draw(resources), seen=draw(resources), makes=name if hosts else "", wants=tuple(wants))
+        on_demand = chance.rarely() and bool(hosts)
+        step = Sim(touched=chance.resources(), seen=chance.resources(), makes=name if hosts else "", wants=tuple(wants))
         nodes.append(
             ExecutionNode(
                 id=name,
@@ -114,22 +152,21 @@ def graphs(draw: st.DrawFn, *, most_nodes: int = 9, bracketed: bool = False, act
                 hosts=hosts,
                 after=tuple(after),
                 after_same_host=tuple(same),
-                optional=draw(_rarely),
+                optional=chance.rarely(),
                 on_demand=on_demand,
-                max_parallel=draw(st.sampled_from((None, None, 1, 2))),
-                retry=Retry(times=draw(st.sampled_from((0, 0, 1)))),
-                weight=draw(st.sampled_from((1.0, 1.0, 5.0))),
-                excluded="" if wants or not draw(_rarely) else "filtered",
+                max_parallel=chance.choice((None, None, 1, 2)),
+                retry=Retry(times=chance.choice((0, 0, 1))),
+                weight=chance.choice((1.0, 1.0, 5.0)),
+                excluded="" if wants or not chance.rarely() else "filtered",
             )
         )
     if acting:
-        actors = st.lists(st.sampled_from((*HOSTS, "e", "f")), unique=True, max_size=3)
-        nodes = [replace(node, via=tuple(draw(actors))) for node in nodes]
-    consumed = {name for node in nodes for name in node.step.consumes()}
-    nodes = [_kept(node, {key.name for key in consumed}) for node in nodes]
-    mode = draw(st.sampled_from(FailureMode))
-    spare = tuple(draw(st.lists(st.sampled_from(HOSTS), unique=True, max_size=3)))
-    budgets = (Budget("worker", spare, draw(st.integers(1, 2))),) if spare else ()
+        nodes = [replace(node, via=tuple(chance.some((*HOSTS, "e", "f"), 3))) for node in nodes]
+    consumed = {key.name for node in nodes for key in node.step.consumes()}
+    nodes = [_kept(node, consumed) for node in nodes]
+    mode = chance.choice(tuple(FailureMode))
+    spare = tuple(chance.some(HOSTS, 3))
+    budgets = (Budget("worker", spare, chance.randint(1, 2)),) if spare else ()
     return ExecutionGraph.build("sim", ExecutionFragment(tuple(nodes)), policy=FailurePolicy(mode, budgets))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubexm.connector import ReceiptState
@@ -16,6 +16,7 @@ from kubexm.engine import Journal
 from kubexm.errors import JournalError
 from kubexm.plan import ExecutionGraph, RunStatus
 from kubexm.store import read_journal, step_logs
+from tests.unit.engine.graphs import examples
 from tests.unit.engine.world import Died, Shout, Thing, World, execute, graph, node, states
 
 
@@ -29,7 +30,7 @@ def plan() -> ExecutionGraph:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=4))
 def test_a_resumed_run_equals_an_uninterrupted_one(deaths: list[tuple[int, bool]]) -> None:
     async def play(directory: Path) -> None:

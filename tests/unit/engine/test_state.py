@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 from kubexm.engine.layout import HostIndex, Layout, Unit
 from kubexm.engine.state import Phase, RunState, Stop, worth_retrying
@@ -23,7 +22,7 @@ from kubexm.plan import (
     State,
 )
 from kubexm.step import clash
-from tests.unit.engine.graphs import HOSTS, Sim, graphs
+from tests.unit.engine.graphs import HOSTS, Chance, Sim, chances, examples, graphs
 from tests.unit.engine.world import GROUND
 
 GOOD = (Phase.SUCCEEDED, Phase.SATISFIED, Phase.EXCLUDED)
@@ -103,27 +102,21 @@ class Simulation:
         return phase in GOOD or dropped or (phase is Phase.FAILED and optional)
 
 
-@settings(max_examples=250, deadline=None)
-@given(graphs(), st.data())
-def test_any_run_ends_with_every_unit_in_one_final_state_for_a_reason(
-    graph: ExecutionGraph, data: st.DataObject
-) -> None:
+@examples(250)
+@given(graphs(), chances)
+def test_any_run_ends_with_every_unit_in_one_final_state_for_a_reason(graph: ExecutionGraph, chance: Chance) -> None:
     layout = Layout(graph)
-    lost = data.draw(st.lists(st.sampled_from(HOSTS), max_size=1))
-    outcomes = data.draw(
-        st.sampled_from(
-            (
-                ("succeeded",),
-                ("succeeded", "satisfied", "failed"),
-                ("failed",),
-                ("succeeded", "gone", "failed", "interrupted"),
-            )
+    lost = chance.some(HOSTS, 1)
+    outcomes = chance.choice(
+        (
+            ("succeeded",),
+            ("succeeded", "satisfied", "failed"),
+            ("failed",),
+            ("succeeded", "gone", "failed", "interrupted"),
         )
     )
     state = RunState(layout, lost=lost)
-    Simulation(
-        state, lambda most: data.draw(st.integers(0, most - 1)), lambda: data.draw(st.sampled_from(outcomes))
-    ).play()
+    Simulation(state, chance.randrange, lambda: chance.choice(outcomes)).play()
     assert not state.active
     for unit in layout.each_unit():
         phase = state.phase(unit)
@@ -146,9 +139,9 @@ def check_root_cause(state: RunState, unit: Unit, lost: list[str]) -> None:
         assert state.phase(Unit(root)) is Phase.FAILED
 
 
-@settings(max_examples=120, deadline=None)
-@given(graphs(), st.data())
-def test_ended_lists_each_unit_the_driver_did_not_end_exactly_once(graph: ExecutionGraph, data: st.DataObject) -> None:
+@examples(120)
+@given(graphs(), chances)
+def test_ended_lists_each_unit_the_driver_did_not_end_exactly_once(graph: ExecutionGraph, chance: Chance) -> None:
     layout = Layout(graph)
     state = RunState(layout)
     ended_by_driver: set[Unit] = set()
@@ -160,7 +153,7 @@ def test_ended_lists_each_unit_the_driver_did_not_end_exactly_once(graph: Execut
                 ended_by_driver.add(unit)
 
     outcomes = ("succeeded", "satisfied", "failed", "gone")
-    Noted(state, lambda most: data.draw(st.integers(0, most - 1)), lambda: data.draw(st.sampled_from(outcomes))).play()
+    Noted(state, chance.randrange, lambda: chance.choice(outcomes)).play()
     ended = state.take_ended()
     assert len(ended) == len(set(ended))
     assert set(ended).isdisjoint(ended_by_driver)
@@ -168,18 +161,16 @@ def test_ended_lists_each_unit_the_driver_did_not_end_exactly_once(graph: Execut
     assert not state.take_ended()
 
 
-@settings(max_examples=120, deadline=None)
-@given(graphs(), st.data())
-def test_a_verdict_is_used_only_if_nothing_it_read_was_written_since(
-    graph: ExecutionGraph, data: st.DataObject
-) -> None:
+@examples(120)
+@given(graphs(), chances)
+def test_a_verdict_is_used_only_if_nothing_it_read_was_written_since(graph: ExecutionGraph, chance: Chance) -> None:
     layout = Layout(graph)
     state = RunState(layout)
     began: list[tuple[Unit, int]] = []
     noted: dict[Unit, int] = {}
     active: list[Unit] = []
     for clock in range(60):
-        action = data.draw(st.sampled_from(("take", "run", "end", "read")))
+        action = chance.choice(("take", "run", "end", "read"))
         if action == "take" and (unit := state.take()) is not None:
             if state.satisfied_ahead(unit):
                 for other, when in began:
@@ -195,7 +186,7 @@ def test_a_verdict_is_used_only_if_nothing_it_read_was_written_since(
         elif action == "end" and active:
             state.finish(active.pop(), State.SUCCEEDED)
         elif action == "read" and layout.units:
-            early = Unit(data.draw(st.integers(0, layout.units - 1)))
+            early = Unit(chance.randrange(layout.units))
             if state.phase(early) < Phase.ACTIVE:
                 state.read_ahead(early, state.claims.clock)
                 noted[early] = clock

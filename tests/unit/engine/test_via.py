@@ -6,11 +6,10 @@ import asyncio
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubexm.cache import Key
@@ -23,7 +22,7 @@ from kubexm.plan import Budget, ExecutionGraph, FailureMode, FailurePolicy, RunS
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, Values, resources
 from kubexm.store import read_journal
-from tests.unit.engine.graphs import HOSTS, Sim, graphs
+from tests.unit.engine.graphs import HOSTS, Chance, Sim, chances, examples, graphs
 from tests.unit.engine.test_brackets import Bracketed
 from tests.unit.engine.world import Died, Gone, Shout, Thing, World, execute, graph, node, states
 
@@ -149,7 +148,7 @@ async def test_what_cannot_be_read_back_does_not_move_to_another_host(tmp_path: 
     assert not world.made
 
 
-@settings(max_examples=40, deadline=None)
+@examples(28)
 @given(st.integers(0, 6), st.booleans(), st.booleans())
 def test_a_resumed_unit_is_settled_where_it_began_or_read_from_elsewhere(
     at: int, carried_out: bool, actor_gone: bool
@@ -238,10 +237,10 @@ def test_a_bracket_is_closed_when_something_inside_demands_a_value_after_the_run
     assert state.phase(units["work"]) is Phase.CANCELLED
 
 
-@settings(max_examples=80, deadline=None)
-@given(graphs(bracketed=True, acting=True), st.randoms(use_true_random=False))
+@examples(120)
+@given(graphs(bracketed=True, acting=True), chances)
 def test_any_run_with_actors_that_get_lost_ends_with_every_unit_in_one_final_state(
-    graph: ExecutionGraph, chance: Random
+    graph: ExecutionGraph, chance: Chance
 ) -> None:
     class Losing(Bracketed):
         def end(self, unit: Unit, postponed: list[Unit]) -> None:

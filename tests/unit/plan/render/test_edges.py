@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from kubexm.plan import ExecutionGraph
 from kubexm.plan.render import Edge, all_edges, telling_edges
-from tests.unit.engine.graphs import graphs
+from tests.unit.engine.graphs import examples, graphs
 from tests.unit.plan.render.samples import graph
 
 
@@ -20,13 +20,13 @@ def test_the_sample() -> None:
     }
 
 
-@settings(max_examples=100)
+@examples(60)
 @given(graphs(most_nodes=9))
 def test_nothing_is_lost(plan: ExecutionGraph) -> None:
     assert _order(plan, telling_edges(plan)) == _order(plan, all_edges(plan))
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(graphs(most_nodes=7))
 def test_nothing_is_needless_where_all_hosts_do_the_same(drawn: ExecutionGraph) -> None:
     nodes = {name: replace(node, hosts=("a", "b")) for name, node in drawn.nodes.items()}
