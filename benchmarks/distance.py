@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from benchmarks.hosts import Fleet, fleet
 from benchmarks.report import machine, say, spread, table
 from kubexm.connector import Command, ConnectionPool, ConnectionSettings, Connector
-from kubexm.plan import RunStatus
+from kubexm.plan import RunSpec, RunStatus
 from kubexm.service import ClusterService, ServiceOptions
 from kubexm.testing import TcpProxy
 
@@ -157,7 +157,7 @@ async def preflight(far: Far) -> tuple[list[int], float]:
         )
     )
     started = time.perf_counter()
-    result = await ClusterService(ServiceOptions()).run(file, "preflight")
+    result = await ClusterService(ServiceOptions()).run(file, RunSpec.of("preflight"))
     seconds = time.perf_counter() - started
     failed = [f"{node} {host.host}: {host.error}" for node, host in result.failures()]
     assert result.status is RunStatus.SUCCEEDED, failed

@@ -25,7 +25,7 @@ from pathlib import Path
 from benchmarks.engine import Counter, NoOp
 from benchmarks.report import machine, say, spread, table, target
 from kubexm.engine import Journal, LocalEngine, RunOptions
-from kubexm.plan import ExecutionFragment, ExecutionGraph, RunStatus
+from kubexm.plan import ExecutionFragment, ExecutionGraph, RunSpec, RunStatus
 from kubexm.runtime import StepContext
 from kubexm.service import ClusterService
 from kubexm.step import Values
@@ -117,7 +117,7 @@ def carried_out(file: Path) -> dict[str, float]:
     """The engine's time for the plan, the longest path through it, and the CPU and memory of the process."""
 
     async def run() -> dict[str, float]:
-        plan = await ClusterService().plan(file, "create", offline=True)
+        plan = await ClusterService().plan(file, RunSpec.of("create"), offline=True)
         graph = simulated(plan.graph)
         context = memory_context(file.parent / "work", {name: MemoryConnector(name) for name in graph.hosts})
         journal = Journal.create(file.parent / "journal")

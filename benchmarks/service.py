@@ -28,10 +28,10 @@ from sqlalchemy import insert
 from benchmarks.engine import NoOp
 from benchmarks.report import machine, say, spread, table, target
 from kubexm.engine import Cancellation, Journal, LocalEngine, RunOptions
-from kubexm.plan import ExecutionFragment, ExecutionGraph, ExecutionNode, RunStatus
+from kubexm.plan import ExecutionFragment, ExecutionGraph, ExecutionNode, RunSpec, RunStatus
 from kubexm.runtime import StepContext
 from kubexm.service.jobs import Job, Outcome
-from kubexm.service.run_files import RunFiles, RunRequest
+from kubexm.service.run_files import RunFiles, RunRecord
 from kubexm.store.store import Store
 from kubexm.store.tables import tasks
 from kubexm.store.tasks import Task, TaskState, _values
@@ -87,9 +87,7 @@ async def _run(place: Path, job: Job | None, *, journaled: bool = False) -> floa
     context = memory_context(place, {name: MemoryConnector(name) for name in names})
     journal = Journal.create(place / "journal") if journaled else Journal(None)
     if job is not None:
-        request = RunRequest(
-            id=job.task, cluster="bench", pipeline="create", file="", dry_run=False, changes=True, config={}
-        )
+        request = RunRecord(id=job.task, cluster="bench", spec=RunSpec("create"), file="", changes=True, config={})
         files = RunFiles.create(Path(job.work_dir) / "bench" / "runs" / job.task, request, graph)
         journal = Journal.create(files.journal)
         await asyncio.sleep(2.0)  # until everybody who wants to follow does

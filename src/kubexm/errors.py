@@ -2,6 +2,7 @@
 
 KubexmError
 ├── UsageError                 a command line that cannot be carried out
+│   └── FormatError                written by another version of kubexm
 ├── ConfigError                a cluster.yaml that is not valid (config adds file, line and column)
 ├── HostError                  something on, or on the way to, one host
 │   ├── ConnectError           a host that cannot be reached or refuses us
@@ -67,6 +68,7 @@ __all__ = [
     "DatabaseError",
     "EvictionBlocked",
     "FencedError",
+    "FormatError",
     "ForwardingDisabled",
     "GraphError",
     "HostError",
@@ -102,6 +104,10 @@ class KubexmError(Exception):
 
 class UsageError(KubexmError):
     """A command line that cannot be carried out."""
+
+
+class FormatError(UsageError):
+    """A request, record or layout that another version of kubexm wrote."""
 
 
 class ConfigError(KubexmError):

@@ -20,6 +20,7 @@ from kubexm.errors import ConfigError, PlanError
 from kubexm.lab import Lab
 from kubexm.lab.bundle import BundleBuild, PlainProgress
 from kubexm.module import Module
+from kubexm.pipeline.create import CreateCluster
 from kubexm.plan import ExecutionFragment
 from kubexm.redact import SecretRef
 from kubexm.runtime import ModuleContext, RuntimeBuilder
@@ -198,6 +199,6 @@ async def test_an_edit_is_judged_by_what_the_hosts_remember(cluster: Parts) -> N
     context = await RuntimeBuilder(cluster._file(), work_dir=str(cluster.directory / "work")).build()
     try:
         with pytest.raises(ConfigError, match=r"spec.network.podCIDR: 10.244.0.0/16 → 10.50.0.0/16"):
-            await judge_edits(context)
+            await judge_edits(context, CreateCluster.accepts)
     finally:
         await context.close()

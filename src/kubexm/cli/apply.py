@@ -1,4 +1,4 @@
-"""`kubexm apply`: a saved plan, carried out exactly as it was reviewed."""
+"""`kubexm apply`: a saved plan, run exactly as it was reviewed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import typer
 
 from kubexm.cli.options import DryRun, IgnoreErrors, Parallel, Rollback
 from kubexm.cli.output import Streamed
+from kubexm.cli.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from kubexm.cli.running import Watch
     from kubexm.plan import GraphExecutionResult
+    from kubexm.service import Watch
 
 __all__ = ["app"]
 
@@ -39,21 +40,22 @@ def apply(
         Streamed, typer.Option("--output", "-o", help="text, or json: one event a line.")
     ] = Streamed.TEXT,
 ) -> None:
-    """Carry out a saved plan, exactly as it was reviewed. Refused, with the reason, if the cluster file, kubexm's
-    version or a fact that planning read has changed since."""
+    """Run a saved plan, exactly as it was reviewed. Refused, with the reason, if the cluster file, kubexm's version or
+    a fact that planning read has changed since."""
     from kubexm.cli.running import run_and_show, service_of
-    from kubexm.plan import SavedPlan
+    from kubexm.plan import RunSpec, SavedPlan
 
-    service = service_of(ctx, parallel=parallel, ignore_errors=ignore_errors)
+    service, saved = service_of(ctx), SavedPlan.load(plan)
+    how = RunSpec(
+        saved.pipeline,
+        dry_run=dry_run,
+        rollback=rollback,
+        ignore_errors=ignore_errors,
+        parallel=parallel,
+        accept_new_host_keys=ctx.ensure_object(Settings).accept_new_host_keys,
+    )
 
     def start(watch: Watch) -> Awaitable[GraphExecutionResult]:
-        return service.apply(
-            plan,
-            file,
-            dry_run=dry_run,
-            rollback=rollback,
-            observers=watch.observers,
-            cancellation=watch.cancellation,
-        )
+        return service.apply(plan, how, watch, file=file)
 
-    run_and_show(ctx, service, start, output=output, file=file or Path(SavedPlan.load(plan).file))
+    run_and_show(ctx, service, start, output=output, file=file or Path(saved.file))

@@ -29,6 +29,8 @@ class Verb:
     """Modules whose `register(app)` adds more commands to it."""
     remote: bool = False
     """True if a server can do it, too."""
+    pipelines: tuple[str, ...] = ()
+    """Pipelines whose commands are below it, or which it is; with no module, these are all there is."""
 
 
 class LazyGroup(TyperGroup):
@@ -64,8 +66,10 @@ class LazyGroup(TyperGroup):
 
 
 def _load(verb: Verb) -> Any:
-    app = importlib.import_module(verb.module).app
+    app = importlib.import_module(verb.module).app if verb.module else typer.Typer()
     assert isinstance(app, typer.Typer)
+    if verb.pipelines:
+        _add_pipelines(app, verb)
     for extension in verb.extensions:
         importlib.import_module(extension).register(app)
     command = typer.main.get_command(app)
@@ -75,6 +79,17 @@ def _load(verb: Verb) -> Any:
     _plain_help(command)
     with_global_options(command, remote=verb.remote)
     return command
+
+
+def _add_pipelines(app: typer.Typer, verb: Verb) -> None:
+    from kubexm.cli.pipelines import register
+    from kubexm.pipeline import declared
+
+    below = any(len(declared(name).words()) > 1 for name in verb.pipelines)
+    if below and not verb.module:
+        app.info.no_args_is_help = True
+        app.callback(help=verb.help)(lambda: None)
+    register(app, verb.pipelines)
 
 
 def _plain_help(command: Any) -> None:

@@ -13,36 +13,12 @@ from typing import Any, NoReturn
 import typer
 
 from kubexm.cli.lazy import LazyGroup, Verb
+from kubexm.cli.pipelines import pipeline_verbs
 from kubexm.cli.settings import Settings, global_options
 
 __all__ = ["VERBS", "main", "root_command"]
 
-VERBS = (
-    Verb(
-        "create",
-        "kubexm.cli.create",
-        "Create a cluster, or bring it to what its file says now.",
-        "Clusters",
-        remote=True,
-    ),
-    Verb(
-        "verify",
-        "kubexm.cli.verify",
-        "Prove that a cluster works: nodes, pods, names, services, volumes.",
-        "Clusters",
-        remote=True,
-    ),
-    Verb("probe", "kubexm.cli.probe", "Measure what users of a running cluster experience.", "Clusters", remote=True),
-    Verb(
-        "delete", "kubexm.cli.delete", "Delete a cluster and give its hosts back as they were.", "Clusters", remote=True
-    ),
-    Verb(
-        "preflight",
-        "kubexm.cli.preflight",
-        "Check that the hosts can carry the cluster; change nothing.",
-        "Hosts",
-        remote=True,
-    ),
+_VERBS = (
     Verb("facts", "kubexm.cli.facts", "Show what kubexm sees of the hosts.", "Hosts", remote=True),
     Verb("exec", "kubexm.cli.fleet", "Run a command on many hosts at once.", "Hosts"),
     Verb(
@@ -53,7 +29,7 @@ VERBS = (
         remote=True,
     ),
     Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs", remote=True),
-    Verb("apply", "kubexm.cli.apply", "Carry out a saved plan, exactly as reviewed.", "Plans and runs", remote=True),
+    Verb("apply", "kubexm.cli.apply", "Run a saved plan, exactly as reviewed.", "Plans and runs", remote=True),
     Verb("runs", "kubexm.cli.runs", "List, show, draw, resume and cancel runs.", "Plans and runs", remote=True),
     Verb("serve", "kubexm.cli.serve", "Serve REST, tasks and a store; tokens and keys of a server.", "Server"),
     Verb("audit", "kubexm.cli.audit", "Check what was written down of who did what.", "Server"),
@@ -68,6 +44,10 @@ VERBS = (
     ),
     Verb("version", "kubexm.cli.version", "Show kubexm's version.", "Before you start"),
 )
+
+
+VERBS = pipeline_verbs(_VERBS)
+"""Every verb: those of pipelines first, in the order of the catalog."""
 
 
 class _Root(LazyGroup):

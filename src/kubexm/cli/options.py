@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kubexm.errors import UsageError
+from kubexm.pipeline import SHARED
 
 __all__ = [
     "DryRun",
     "File",
-    "Fix",
     "IgnoreErrors",
     "Limit",
-    "Only",
     "Parallel",
-    "ProbeLevel",
-    "Probes",
     "Roles",
     "Rollback",
-    "Skip",
     "cluster_file",
     "host_names",
     "several",
@@ -46,38 +41,10 @@ Roles = Annotated[
     list[str] | None,
     typer.Option("--role", "-r", metavar="ROLE", help="Only hosts of these roles; repeat, or join by commas."),
 ]
-Only = Annotated[
-    list[str] | None,
-    typer.Option("--only", metavar="ID", help="Only these nodes, tasks or modules (etcd, etcd.install, …)."),
-]
-Skip = Annotated[
-    list[str] | None, typer.Option("--skip", metavar="ID", help="Everything but these nodes, tasks or modules.")
-]
-Parallel = Annotated[
-    int | None, typer.Option("--parallel", min=1, metavar="N", help="How many steps may run at once, over all hosts.")
-]
-IgnoreErrors = Annotated[
-    bool, typer.Option("--ignore-errors", help="Report failures, and go on with everything that can go on.")
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Look at every host, change nothing, and show what would change.")
-]
-Rollback = Annotated[bool, typer.Option("--rollback", help="After a failure, undo what this run changed.")]
-
-
-class ProbeLevel(StrEnum):
-    """What is measured beside a run."""
-
-    NONE = "none"
-    API = "api"
-    FULL = "full"
-
-
-Probes = Annotated[
-    ProbeLevel,
-    typer.Option("--probes", help="What to measure beside it on a running cluster: the API, everything, or nothing."),
-]
-Fix = Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely.")]
+Parallel = Annotated[int | None, typer.Option("--parallel", min=1, metavar="N", help=SHARED["parallel"].help)]
+IgnoreErrors = Annotated[bool, typer.Option("--ignore-errors", help=SHARED["ignore_errors"].help)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help=SHARED["dry_run"].help)]
+Rollback = Annotated[bool, typer.Option("--rollback", help=SHARED["rollback"].help)]
 
 
 def several(values: list[str] | None, option: str) -> tuple[str, ...]:

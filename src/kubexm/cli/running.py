@@ -1,7 +1,4 @@
-"""Everything that commands which run something share: service, display, signals, summary, exit code.
-
-A new verb is its options and one call of `run_pipeline`.
-"""
+"""Everything that commands which run something share: service, display, signals, summary, exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -23,34 +20,22 @@ from kubexm.cli.settings import Settings
 from kubexm.cli.style import paint
 
 if TYPE_CHECKING:
-    from kubexm.cli.remote.service import RemoteService
-    from kubexm.engine import Cancellation
-    from kubexm.events import Event, Observer
-    from kubexm.plan import GraphExecutionResult
-    from kubexm.service import ClusterService, ServiceOptions
+    from kubexm.events import Event
+    from kubexm.plan import GraphExecutionResult, RunSpec
+    from kubexm.service import Service, ServiceOptions, Watch
 
-__all__ = ["Watch", "carry_out", "options_of", "run_and_show", "run_pipeline", "service_of"]
+__all__ = ["carry_out", "options_of", "run_and_show", "run_spec", "service_of"]
 
 T = TypeVar("T")
 _PATIENCE = 1.5
 _Start = Callable[["Watch"], Awaitable["GraphExecutionResult"]]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What a run is given by whoever watches it."""
-
-    observers: tuple[Observer, ...]
-    cancellation: Cancellation
-
-
-def service_of(
-    ctx: typer.Context, *, parallel: int | None = None, ignore_errors: bool = False
-) -> ClusterService | RemoteService:
+def service_of(ctx: typer.Context) -> Service:
     """The one way to run anything, set up as the command line says: here, or on the server it names."""
     from kubexm.service import ClusterService
 
-    options = options_of(ctx, parallel=parallel, ignore_errors=ignore_errors)
+    options = options_of(ctx)
     settings = ctx.ensure_object(Settings)
     if not settings.server:
         return ClusterService(options)
@@ -64,7 +49,7 @@ def service_of(
     return RemoteService(address_of(settings), options)
 
 
-def options_of(ctx: typer.Context, *, parallel: int | None = None, ignore_errors: bool = False) -> ServiceOptions:
+def options_of(ctx: typer.Context, *, parallel: int | None = None) -> ServiceOptions:
     """What the command line says about everything that is done for it."""
     from kubexm.cli.terminal import ask_secret
     from kubexm.service import ServiceOptions
@@ -76,7 +61,6 @@ def options_of(ctx: typer.Context, *, parallel: int | None = None, ignore_errors
         ask=lambda what: ask_secret(what).reveal(),
         logger=logging.getLogger("kubexm"),
         parallel=parallel,
-        ignore_errors=ignore_errors or None,
         work_dir=None if settings.work_dir is None else str(settings.work_dir.absolute()),
     )
 
@@ -89,42 +73,31 @@ def carry_out(work: Coroutine[Any, Any, T]) -> T:
         raise typer.Exit(ExitCode.CANCELLED) from None
 
 
-def run_pipeline(
-    ctx: typer.Context,
-    pipeline: str,
-    file: Path,
-    *,
-    output: Streamed = Streamed.TEXT,
-    dry_run: bool = False,
-    only: tuple[str, ...] = (),
-    skip: tuple[str, ...] = (),
-    rollback: bool = False,
-    parallel: int | None = None,
-    ignore_errors: bool = False,
-    **pipeline_options: Any,
+def run_spec(
+    ctx: typer.Context, spec: RunSpec, file: Path, *, output: Streamed = Streamed.TEXT, measures: bool = False
 ) -> NoReturn:
-    """Plans and runs a pipeline on a cluster file, shows it, and exits with the code for how it ended."""
-    service = service_of(ctx, parallel=parallel, ignore_errors=ignore_errors)
+    """Plans and runs what a spec asks for, shows it, and exits with the code for how it ended.
+
+    `measures`: what it measures is shown while it runs.
+    """
+    from kubexm.cli.display.measured import MeasuredTable
+
+    service = service_of(ctx)
+    table = MeasuredTable() if measures and output is Streamed.TEXT and not service.is_remote else None
 
     def start(watch: Watch) -> Awaitable[GraphExecutionResult]:
-        return service.run(
-            file,
-            pipeline,
-            dry_run=dry_run,
-            only=only,
-            skip=skip,
-            rollback=rollback,
-            observers=watch.observers,
-            cancellation=watch.cancellation,
-            **pipeline_options,
-        )
+        return service.run(file, spec, watch if table is None else replace(watch, on_cost=table.show))
 
-    run_and_show(ctx, service, start, output=output, file=file)
+    try:
+        run_and_show(ctx, service, start, output=output, file=file, quiet=table is not None and table.drawn)
+    finally:
+        if table is not None:
+            table.close()
 
 
 def run_and_show(
     ctx: typer.Context,
-    service: ClusterService | RemoteService,
+    service: Service,
     start: _Start,
     *,
     output: Streamed = Streamed.TEXT,
@@ -145,49 +118,22 @@ def run_and_show(
     finally:
         display.close()
     code = ExitCode.of_result(result)
-    logs, resume = _left_behind(service, result.run, settings, file)
-    cost = _cost(service, result.run, file)
-    display.show_result(result, logs, code=code, resume=resume, verbose=settings.verbose, cost=cost)
+    run = service.find(result.run, file)
+    resume = shlex.join(run.resume_words())
+    display.show_result(result, run.logs, code=code, resume=resume, verbose=settings.verbose, cost=run.cost())
     raise typer.Exit(code)
-
-
-def _cost(service: ClusterService | RemoteService, run: str, file: Path | None) -> Mapping[str, Any] | None:
-    """What was measured beside the run, if anything was."""
-    from kubexm.service import ClusterService
-
-    if isinstance(service, ClusterService):
-        return service.run_files(run, file).cost()
-    from kubexm.cli.remote.runs import asked
-
-    found: Mapping[str, Any] | None = asked(service, lambda asking: asking.get(f"tasks/{run}/cost"))["cost"]
-    return found
-
-
-def _left_behind(
-    service: ClusterService | RemoteService, run: str, settings: Settings, file: Path | None
-) -> tuple[Path | None, str]:
-    """Where the logs of a run are, if that is on this machine, and the command that goes on with it, if one does."""
-    from kubexm.service import ClusterService
-
-    if isinstance(service, ClusterService):
-        files = service.run_files(run, file)
-        return files.logs, _resume(run, settings, file) if files.request().changes else ""
-    from kubexm.cli.remote.runs import asked
-
-    task = asked(service, lambda asking: asking.get(f"tasks/{run}"))
-    words = ("kubexm", *service.address.words, "runs", "resume", run)
-    return None, shlex.join(words) if task["resumable"] and task["changes"] else ""
 
 
 async def _watched(start: _Start, display: _Display) -> GraphExecutionResult:
     from kubexm.engine import Cancellation
+    from kubexm.service import Watch
 
     cancellation = Cancellation()
     interrupts = Interrupts(cancellation, _say)
     waiting = asyncio.get_running_loop().call_later(_PATIENCE, _tell_of_waiting, interrupts)
     try:
         with interrupts.caught():
-            return await start(Watch((display.observer, interrupts), cancellation))
+            return await start(Watch(observers=(display.observer, interrupts), cancellation=cancellation))
     finally:
         waiting.cancel()
 
@@ -200,15 +146,6 @@ def _tell_of_waiting(interrupts: Interrupts) -> None:
 
 def _say(message: str) -> None:
     typer.echo(f"\n{paint(message, 'yellow', 'bold', stream=sys.stderr)}", err=True)
-
-
-def _resume(run: str, settings: Settings, file: Path | None) -> str:
-    words = ["kubexm", "runs", "resume", run]
-    if settings.work_dir is not None:
-        words += ["--work-dir", str(settings.work_dir)]
-    if file is not None:
-        words += ["-f", str(file)]
-    return shlex.join(words)
 
 
 @dataclass(frozen=True, slots=True)

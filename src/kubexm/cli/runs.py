@@ -16,9 +16,8 @@ from kubexm.cli.style import paint
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kubexm.cli.run_views import RunView
     from kubexm.plan import ExecutionGraph, NodeResult
-    from kubexm.service import RunInfo
+    from kubexm.service import RunInfo, RunView
     from kubexm.store import StepLog
 
 __all__ = ["app"]
@@ -54,9 +53,9 @@ def list_(
     output: Output = Shown.TABLE,
 ) -> None:
     """List runs, the latest first."""
-    from kubexm.cli.run_views import runs_of
+    from kubexm.cli.running import service_of
 
-    found = runs_of(ctx).latest(file, most)
+    found = service_of(ctx).latest(file, most)
     if output is not Shown.TABLE:
         show_data([_data(run) for run in found], output)
     elif found:
@@ -194,9 +193,9 @@ def cancel(ctx: typer.Context, run: Run, file: File = None) -> None:
 
 
 def _find(ctx: typer.Context, run: str, file: Path | None) -> RunView:
-    from kubexm.cli.run_views import runs_of
+    from kubexm.cli.running import service_of
 
-    return runs_of(ctx).find(run, file)
+    return service_of(ctx).find(run, file)
 
 
 def _row(run: RunInfo) -> list[str]:

@@ -1,6 +1,31 @@
 """Pipelines: what a user can ask for. One screen each."""
 
 from kubexm.pipeline.base import Pipeline, failure_policy
-from kubexm.pipeline.catalog import PIPELINES, leaves_hosts, pipeline_named, usual_probes
+from kubexm.pipeline.catalog import (
+    PIPELINES,
+    RESERVED,
+    accepting,
+    declared,
+    every_pipeline,
+    pipeline_for,
+    pipeline_named,
+)
+from kubexm.pipeline.declaration import SHARED, Button, Edits, Kind, Option, probes_option
 
-__all__ = ["PIPELINES", "Pipeline", "failure_policy", "leaves_hosts", "pipeline_named", "usual_probes"]
+__all__ = [
+    "PIPELINES",
+    "RESERVED",
+    "SHARED",
+    "Button",
+    "Edits",
+    "Kind",
+    "Option",
+    "Pipeline",
+    "accepting",
+    "declared",
+    "every_pipeline",
+    "failure_policy",
+    "pipeline_for",
+    "pipeline_named",
+    "probes_option",
+]

@@ -1,47 +1,71 @@
-"""Every pipeline by the name users call it. Imports a pipeline only when it is asked for."""
+"""Every pipeline by its name. A new one is a module and a line here."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Final
 
 from kubexm.errors import UsageError
 from kubexm.pipeline.base import Pipeline
+from kubexm.pipeline.declaration import SHARED, Edits, checked
 
-__all__ = ["PIPELINES", "leaves_hosts", "pipeline_named", "usual_probes"]
+if TYPE_CHECKING:
+    from kubexm.plan import RunSpec
+
+__all__ = ["PIPELINES", "RESERVED", "accepting", "declared", "every_pipeline", "pipeline_for", "pipeline_named"]
 
 PIPELINES = {
     "create": "kubexm.pipeline.create:CreateCluster",
+    "verify": "kubexm.pipeline.verify:VerifyPipeline",
+    "probe": "kubexm.pipeline.probe:ProbePipeline",
     "delete": "kubexm.pipeline.delete:DeleteCluster",
     "preflight": "kubexm.pipeline.preflight:PreflightPipeline",
-    "probe": "kubexm.pipeline.probe:ProbePipeline",
-    "verify": "kubexm.pipeline.verify:VerifyPipeline",
 }
+"""Where each is, in the order of the help and of the buttons on the page."""
+
+RESERVED: Final = frozenset({"run", "apply", "plan", "facts"})
+"""Names of what a server does besides running a pipeline of that name."""
 
 
-def pipeline_named(name: str, **options: object) -> Pipeline:
-    """A pipeline of this name; the options are its own."""
+def declared(name: str) -> type[Pipeline]:
+    """The pipeline of this name, not made yet: what it declares. UsageError if there is none."""
     place = PIPELINES.get(name)
     if place is None:
         close = get_close_matches(name, PIPELINES, n=1)
         hint = f"did you mean `{close[0]}`?" if close else "there are: " + ", ".join(sorted(PIPELINES))
         raise UsageError(f"there is no pipeline {name!r}", hint=hint)
-    made = _class_at(place)(**options)
-    assert isinstance(made, Pipeline)
+    module, _, attribute = place.partition(":")
+    found: type[Pipeline] = getattr(import_module(module), attribute)
+    assert issubclass(found, Pipeline)
+    return found
+
+
+def every_pipeline() -> list[type[Pipeline]]:
+    """What all of them declare."""
+    return [declared(name) for name in PIPELINES]
+
+
+def pipeline_named(name: str, **options: object) -> Pipeline:
+    """A pipeline of this name with these options, and the defaults of the others."""
+    kind = declared(name)
+    values = checked(name, kind.all_options(), options)
+    probes = None if any(option.name == "probes" for option in kind.options) else values.pop("probes", None)
+    made = kind(**values)
+    if probes is not None:
+        made.probes = probes
     return made
 
 
-def leaves_hosts(name: str) -> bool:
-    """True if hosts belong to no cluster after the pipeline of this name."""
-    return name in PIPELINES and bool(_class_at(PIPELINES[name]).leaves_hosts)
+def pipeline_for(spec: RunSpec) -> Pipeline:
+    """The pipeline that a spec asks for. UsageError if it does not take what the spec says."""
+    made = pipeline_named(spec.pipeline, **spec.options)
+    for name, option in SHARED.items():
+        if name not in made.takes and getattr(spec, name):
+            raise UsageError(f"{spec.pipeline} does not take {option.flag}", hint="leave it out")
+    return made
 
 
-def usual_probes(name: str) -> str:
-    """What is measured beside the pipeline of this name, unless something else is asked for."""
-    return str(_class_at(PIPELINES[name]).probes) if name in PIPELINES else "none"
-
-
-def _class_at(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
+def accepting(kind: Edits) -> list[str]:
+    """The commands that apply edits of this kind."""
+    return [f"kubexm {' '.join(each.words())}" for each in every_pipeline() if kind in each.accepts]

@@ -14,6 +14,7 @@ from kubexm.plan.results import (
     State,
 )
 from kubexm.plan.saved import SavedPlan, changed_paths
+from kubexm.plan.spec import RunSpec
 from kubexm.plan.timeline import Span, Timeline, timeline_of
 from kubexm.plan.validation import is_visible
 
@@ -33,6 +34,7 @@ __all__ = [
     "NodeResult",
     "Prediction",
     "Retry",
+    "RunSpec",
     "RunStatus",
     "SavedPlan",
     "Span",

@@ -15,21 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from kubexm import __version__
-from kubexm.errors import GraphError, PlanError, StalePlanError
+from kubexm.errors import FormatError, GraphError, PlanError, StalePlanError
 from kubexm.plan.graph import ExecutionGraph
+from kubexm.plan.spec import RunSpec
 from kubexm.runner import Facts
 from kubexm.runtime import FactRead
 
 __all__ = ["SavedPlan", "changed_paths"]
 
-_FORMAT = "kubexm-plan/1"
+_FORMAT = "kubexm-plan/2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedPlan:
     """A graph and everything it was made from."""
 
-    pipeline: str
+    spec: RunSpec
+    """What was asked for."""
     cluster: str
     file: str
     """The cluster.yaml it was made from."""
@@ -41,12 +43,17 @@ class SavedPlan:
     offline: bool = False
     changes: bool = True
 
+    @property
+    def pipeline(self) -> str:
+        """The name of its pipeline."""
+        return self.spec.pipeline
+
     def save(self, path: Path) -> None:
         """Writes it, whole or not at all."""
         data = {
             "format": _FORMAT,
             "kubexm": self.version,
-            "pipeline": self.pipeline,
+            "spec": self.spec.to_json(),
             "cluster": self.cluster,
             "file": self.file,
             "offline": self.offline,
@@ -75,6 +82,9 @@ class SavedPlan:
         except (ValueError, RecursionError) as error:
             raise PlanError(f"{path}: this is not a saved plan: {error}", hint=_AGAIN) from error
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            found = data.get("format") if isinstance(data, dict) else None
+            if isinstance(found, str) and found.startswith(_FORMAT.partition("/")[0] + "/"):
+                raise PlanError(f"{path}: a plan of format {found}, and this version reads {_FORMAT}", hint=_AGAIN)
             raise PlanError(f"{path}: this is not a saved plan of format {_FORMAT}", hint=_AGAIN)
         if data.get("sha256") != _digest(data):
             raise PlanError(f"{path}: the plan was edited or damaged since it was saved", hint=_AGAIN)
@@ -82,7 +92,7 @@ class SavedPlan:
             raise StalePlanError(f"{path}: made by kubexm {data['kubexm']}, and this is {__version__}", hint=_AGAIN)
         try:
             return cls(
-                pipeline=data["pipeline"],
+                spec=RunSpec.from_json(data["spec"]),
                 cluster=data["cluster"],
                 file=data["file"],
                 offline=data["offline"],
@@ -95,7 +105,7 @@ class SavedPlan:
                 graph=ExecutionGraph.from_dict(data["graph"]),
                 version=data["kubexm"],
             )
-        except GraphError as error:
+        except (GraphError, FormatError) as error:
             raise PlanError(f"{path}: {error.message}", hint=error.hint or _AGAIN) from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PlanError(f"{path}: the plan is damaged: {error!r}", hint=_AGAIN) from error

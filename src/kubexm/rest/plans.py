@@ -12,12 +12,12 @@ from kubexm.rest.actions import ACCEPTED, submitted
 from kubexm.rest.cursors import Cursor, Limit, decode, encode
 from kubexm.rest.drawing import DRAWINGS, Boxes, Drawing, diff_response, draw_response
 from kubexm.rest.graphs import graph_of_plan
-from kubexm.rest.models import CreateIn, OutlineOut, Page, PlanOut, TaskOut
+from kubexm.rest.models import ApplyIn, OutlineOut, Page, PlanOut, TaskOut
 from kubexm.rest.overview import outline_of
 from kubexm.rest.problems import Refusal
 from kubexm.rest.recording import RecordedRoute
 from kubexm.rest.state import Server, server_of
-from kubexm.service.wanted import Action
+from kubexm.service.wanted import Kind, Wanted
 from kubexm.store.plans import PlanRecord
 
 __all__ = ["router"]
@@ -107,15 +107,11 @@ async def diff_plans(
     return await diff_response(await graph_of_plan(server, old), await graph_of_plan(server, new), format, collapse)
 
 
-@router.post("/plans/{plan}/apply", status_code=202, responses=ACCEPTED, summary="Carry out a plan")
-async def apply_plan(request: Request, response: Response, who: Anyone, plan: PlanId, body: CreateIn) -> TaskOut:
+@router.post("/plans/{plan}/apply", status_code=202, responses=ACCEPTED, summary="Run a plan")
+async def apply_plan(request: Request, response: Response, who: Anyone, plan: PlanId, body: ApplyIn) -> TaskOut:
     """Exactly as it is; the task fails if the spec, kubexm's version or a fact that planning read has changed."""
     found = await _plan(server_of(request), who, plan, Role.OPERATOR)
-    if body.only or body.skip:
-        raise Refusal(422, "usage", "a plan is carried out whole", hint="choose nodes when planning")
-    from dataclasses import replace
-
-    wanted = replace(body.wanted(found.cluster, Action.APPLY, found.pipeline), plan=found.id)
+    wanted = Wanted(cluster=found.cluster, kind=Kind.APPLY, spec=body.spec(found.pipeline), plan=found.id)
     return await submitted(request, response, who, wanted)
 
 

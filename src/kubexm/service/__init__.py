@@ -7,8 +7,9 @@ from kubexm.later import later
 if TYPE_CHECKING:
     from kubexm.service.cluster import ClusterService
     from kubexm.service.fleet import CommandCancellation, FleetService
-    from kubexm.service.reports import CommandReport, FactsReport, Planned, PlanObserver, ServiceOptions
-    from kubexm.service.run_files import RunFiles, RunInfo, RunRequest
+    from kubexm.service.protocol import RunView, Service
+    from kubexm.service.reports import CommandReport, FactsReport, Planned, PlanObserver, ServiceOptions, Watch
+    from kubexm.service.run_files import RunFiles, RunInfo, RunRecord
 
 __all__ = [
     "ClusterService",
@@ -20,8 +21,11 @@ __all__ = [
     "Planned",
     "RunFiles",
     "RunInfo",
-    "RunRequest",
+    "RunRecord",
+    "RunView",
+    "Service",
     "ServiceOptions",
+    "Watch",
 ]
 
 _PARTS = {
@@ -33,11 +37,13 @@ _PARTS = {
         "Planned",
         "PlanObserver",
         "ServiceOptions",
+        "Watch",
     ),
+    "kubexm.service.protocol": ("RunView", "Service"),
     "kubexm.service.run_files": (
         "RunFiles",
         "RunInfo",
-        "RunRequest",
+        "RunRecord",
     ),
 }
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from kubexm.assets.cache import default_cache
 from kubexm.errors import JournalError, KubexmError, StoreError
+from kubexm.pipeline import PIPELINES, declared
 from kubexm.plan import SavedPlan
 from kubexm.service.jobs import Job, Outcome
 from kubexm.service.keeper import Keeper
@@ -23,7 +24,7 @@ from kubexm.service.places import Places
 from kubexm.service.run_files import RunFiles
 from kubexm.service.staging import Staging
 from kubexm.service.troubles import trouble
-from kubexm.service.wanted import Action, Wanted
+from kubexm.service.wanted import Kind, Wanted, makes_run
 from kubexm.service.workers import Worker, worker_environment
 from kubexm.store.clusters import FactsRecord
 from kubexm.store.plans import PlanRecord
@@ -140,39 +141,30 @@ class Carrier:
                 self._workers[task.id] = worker
                 if task.id in self._stop_asked:
                     worker.stop()
-                if wanted.runs:
+                if makes_run(task.action):
                     self._keeper.watch(task, files.path)
                 outcome = await worker.outcome()
-            made = _made(files, outcome, stopped=worker.asked_to_stop, runs=wanted.runs)
+            made = _made(files, outcome, stopped=worker.asked_to_stop, runs=makes_run(task.action))
             if made.state in (TaskState.SUCCEEDED, TaskState.PARTIAL):
-                if wanted.action is Action.PLAN:
+                if wanted.kind is Kind.PLAN:
                     made.plan = await self._keep_plan(task, Path(job.out))
-                elif wanted.action is Action.FACTS:
+                elif wanted.kind is Kind.FACTS:
                     await self._keep_facts(task, Path(job.out))
         return made
 
     async def _job(self, task: Task, wanted: Wanted, files: RunFiles, file: Path, scratch: Path) -> Job:
         begun = (files.path / "run.json").exists()
         plan = ""
-        if wanted.action is Action.APPLY and not begun:
+        if wanted.kind is Kind.APPLY and not begun:
             plan = str(scratch / "plan.kxp")
             _write(Path(plan), (await self._store.plans.get(wanted.plan)).body)
-        kind = wanted.action.value if wanted.action in (Action.PLAN, Action.FACTS, Action.APPLY) else "run"
         return Job(
             task=task.id,
-            kind="resume" if wanted.runs and begun else kind,
+            kind="resume" if makes_run(task.action) and begun else wanted.kind.value,
             file=str(file),
             work_dir=str(self._places.work),
-            pipeline=wanted.pipeline,
-            options=wanted.options,
-            dry_run=wanted.dry_run,
-            only=wanted.only,
-            skip=wanted.skip,
-            rollback=wanted.rollback,
+            spec=wanted.spec,
             offline=wanted.offline,
-            accept_new_host_keys=wanted.accept_new_host_keys,
-            parallel=wanted.parallel,
-            ignore_errors=wanted.ignore_errors,
             plan=plan,
             out=str(scratch / "out"),
             secrets=await self._store.vault.open_secrets(task.cluster),
@@ -216,7 +208,7 @@ class Carrier:
         values: dict[str, Any] = {"state": made.state, "ended": time.time(), "error": made.error, "kept": True}
         if made.plan:
             values["plan"] = made.plan
-        if task.changes and (state := _cluster_state(task.action, made.state)):
+        if task.changes and (state := _cluster_state(task.pipeline, made.state)):
             await self._surely(lambda: self._store.clusters.set_state(task.cluster, state))
         detail = {"cluster": task.cluster, "action": task.action}
         await self._surely(
@@ -238,7 +230,7 @@ class Carrier:
             self._logger.warning("task %s: its worker (process %d) did not end, and is ended", task.id, pid)
             os.kill(pid, signal.SIGKILL)
         outcome = Outcome(error=_SERVER_ENDED)
-        await self._end(task, files, _made(files, outcome, stopped=False, runs=Wanted.of(task).runs))
+        await self._end(task, files, _made(files, outcome, stopped=False, runs=makes_run(task.action)))
 
     async def _surely(self, work: Callable[[], Awaitable[T]]) -> T:
         """Does it, however long the database stays away: what happened must be written down."""
@@ -277,10 +269,10 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _cluster_state(action: str, state: TaskState) -> str:
-    """What is known of a cluster after a task that changes it."""
-    if action == Action.DELETE:
-        return "registered" if state is TaskState.SUCCEEDED else "incomplete"
-    if action not in (Action.CREATE, Action.APPLY):
+def _cluster_state(pipeline: str, state: TaskState) -> str:
+    """What is known of a cluster after a run that changes it, as its pipeline declares; empty if nothing new is."""
+    after = declared(pipeline).results_in if pipeline in PIPELINES else ""
+    if not after:
         return ""
-    return {TaskState.SUCCEEDED: "up", TaskState.PARTIAL: "partial"}.get(state, "incomplete")
+    ends = {TaskState.SUCCEEDED: after, **({TaskState.PARTIAL: "partial"} if after == "up" else {})}
+    return ends.get(state, "incomplete")

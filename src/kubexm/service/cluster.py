@@ -1,4 +1,4 @@
-"""The one way to do anything with a cluster: the CLI and, later, REST call the same methods.
+"""The one way to do anything with a cluster: the CLI and REST call the same methods.
 
 Puts the layers together: file → context → plan → lease → engine → result. Decides nothing about clusters itself.
 """
@@ -9,32 +9,31 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kubexm import __version__, config
-from kubexm.apis.v1alpha1 import Cluster, guarded
+from kubexm.apis.v1alpha1 import guarded
 from kubexm.config import Loaded
-from kubexm.engine import Cancellation
 from kubexm.errors import JournalError, StalePlanError, UsageError
-from kubexm.events import Observer
-from kubexm.pipeline import Pipeline, pipeline_named, usual_probes
-from kubexm.plan import ExecutionGraph, GraphExecutionResult, SavedPlan, changed_paths
+from kubexm.pipeline import Pipeline, pipeline_for
+from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunSpec, SavedPlan, changed_paths
 from kubexm.runtime import Context, RuntimeBuilder, WorkDir, new_run_id
 from kubexm.service.edits import judge_edits
 from kubexm.service.execution import Execution
 from kubexm.service.fleet import FleetService
-from kubexm.service.probing import OnCost
-from kubexm.service.reports import FactsReport, Planned, ServiceOptions
+from kubexm.service.local_runs import LocalRun
+from kubexm.service.local_runs import chosen as chosen_run
+from kubexm.service.reports import FactsReport, Planned, ServiceOptions, Watch
 from kubexm.service.run_files import RunFiles, RunInfo
 from kubexm.service.selection import choose_hosts, choose_nodes
 from kubexm.service.stocking import stocked, stocked_for
-from kubexm.store import StepLog
 
 __all__ = ["ClusterService"]
 
 
 class ClusterService:
     """Plans and runs pipelines for clusters; holds no state between calls."""
+
+    is_remote = False
 
     def __init__(self, options: ServiceOptions | None = None) -> None:
         self._options = options or ServiceOptions()
@@ -55,56 +54,37 @@ class ClusterService:
 
     # Planning
 
-    async def plan(
-        self,
-        file: Path,
-        pipeline: str,
-        *,
-        offline: bool = False,
-        only: Sequence[str] = (),
-        skip: Sequence[str] = (),
-        **pipeline_options: Any,
-    ) -> Planned:
+    async def plan(self, file: Path, spec: RunSpec, *, offline: bool = False) -> Planned:
         """The plan, from the file and the hosts' facts, or from the file alone."""
-        made = pipeline_named(pipeline, **pipeline_options)
-        builder = self._builder(self._fleet.load(file), tolerate=not made.needs_all_hosts)
+        made = pipeline_for(spec)
+        builder = self._builder(self._fleet.load(file), spec, tolerate=not made.needs_all_hosts)
         ctx = builder.build_offline() if offline else await builder.build()
         try:
-            if made.follows_file:
-                await judge_edits(ctx)
+            await judge_edits(ctx, made.accepts)
             if made.needs_assets:
-                ctx = await self._stocked(ctx, builder.loaded, made, only, skip, unpack=False)
-            plan = self._planned(ctx, builder.loaded, made, only, skip)
+                ctx = await self._stocked(ctx, builder.loaded, made, spec, unpack=False)
+            plan = self._planned(ctx, builder.loaded, made, spec)
             return Planned(plan, dict(ctx.unreached), made=bool(ctx.work_dir.cluster_uid) and not offline)
         finally:
             await ctx.close()
 
-    async def _stocked(
-        self, ctx: Context, loaded: Loaded, made: Pipeline, only: Sequence[str], skip: Sequence[str], *, unpack: bool
-    ) -> Context:
+    async def _stocked(self, ctx: Context, loaded: Loaded, made: Pipeline, spec: RunSpec, *, unpack: bool) -> Context:
         """The context with the assets that the chosen part of the pipeline needs."""
 
         def chosen(local: Context) -> ExecutionGraph:
-            return self._planned(local, loaded, made, only, skip).graph
+            return self._planned(local, loaded, made, spec).graph
 
-        part = chosen if only or skip else None
+        part = chosen if spec.only or spec.skip else None
         return await stocked(ctx, loaded, self._options.ask, unpack=unpack, chosen=part)
 
-    def _planned(
-        self,
-        ctx: Context,
-        loaded: Loaded,
-        made: Pipeline,
-        only: Sequence[str],
-        skip: Sequence[str],
-    ) -> SavedPlan:
+    def _planned(self, ctx: Context, loaded: Loaded, made: Pipeline, spec: RunSpec) -> SavedPlan:
         view = ctx.pipeline_context()
         if not made.is_required(view):
             raise UsageError(f"{made.name}: there is nothing to do for {ctx.cluster.name}")
-        graph = choose_nodes(made.plan(view), only, skip)
+        graph = choose_nodes(made.plan(view), spec.only, spec.skip)
         path = loaded.source.path
         return SavedPlan(
-            pipeline=made.name,
+            spec=spec,
             cluster=ctx.cluster.name,
             file=str(path.resolve()) if path is not None else "",
             config=guarded(ctx.cluster),
@@ -116,116 +96,84 @@ class ClusterService:
 
     # Running
 
-    async def run(
-        self,
-        file: Path,
-        pipeline: str,
-        *,
-        dry_run: bool = False,
-        only: Sequence[str] = (),
-        skip: Sequence[str] = (),
-        rollback: bool = False,
-        observers: Sequence[Observer] = (),
-        cancellation: Cancellation | None = None,
-        run: str = "",
-        on_cost: OnCost | None = None,
-        **pipeline_options: Any,
-    ) -> GraphExecutionResult:
-        """Plans and executes a pipeline. `run` is the id of the run, if it must have a certain one.
-
-        `on_cost` hears of what probes beside it have measured, about once a second.
-        """
-        began, run = time.time(), run or new_run_id()
-        made = pipeline_named(pipeline, **pipeline_options)
-        builder = self._builder(self._fleet.load(file), tolerate=not made.needs_all_hosts)
+    async def run(self, file: Path, spec: RunSpec, watch: Watch | None = None) -> GraphExecutionResult:
+        """Plans and executes what the spec asks for."""
+        began, watch = time.time(), watch or Watch()
+        run, made = watch.run or new_run_id(), pipeline_for(spec)
+        builder = self._builder(self._fleet.load(file), spec, tolerate=not made.needs_all_hosts)
         ctx = await builder.build()
         try:
-            work, changes = self._execution(ctx, rollback, observers, cancellation), made.changes and not dry_run
-            work = replace(work, probes=made.probes, on_cost=on_cost)
-            if changes:
+            work = self._execution(ctx, made, spec, watch)
+            if work.changes:
                 await work.refuse_if_taken(ctx, run)
-            if made.follows_file:
-                await judge_edits(ctx)
+            await judge_edits(ctx, made.accepts)
             if made.needs_assets:
-                ctx = await self._stocked(ctx, builder.loaded, made, only, skip, unpack=True)
-            plan = self._planned(ctx, builder.loaded, made, only, skip)
-            async with work.leased(ctx, builder, run, pipeline, changes=changes) as leased:
+                ctx = await self._stocked(ctx, builder.loaded, made, spec, unpack=True)
+            plan = self._planned(ctx, builder.loaded, made, spec)
+            async with work.leased(ctx, builder, run) as leased:
                 if leased is not ctx:  # another run was here since the facts of this plan were gathered
-                    if made.follows_file:
-                        await judge_edits(leased)
-                    plan = self._planned(leased, builder.loaded, made, only, skip)
-                return replace(await work.begin(leased, plan, dry_run=dry_run, run=run), started=began)
+                    await judge_edits(leased, made.accepts)
+                    plan = self._planned(leased, builder.loaded, made, spec)
+                return replace(await work.begin(leased, plan, run), started=began)
         finally:
             await ctx.close()
 
     async def apply(
-        self,
-        saved: Path,
-        file: Path | None = None,
-        *,
-        dry_run: bool = False,
-        rollback: bool = False,
-        observers: Sequence[Observer] = (),
-        cancellation: Cancellation | None = None,
-        run: str = "",
+        self, saved: Path, how: RunSpec | None = None, watch: Watch | None = None, *, file: Path | None = None
     ) -> GraphExecutionResult:
         """Executes a saved plan exactly, or refuses because something it was made from has changed."""
-        began, run = time.time(), run or new_run_id()
-        plan = _loaded_plan(saved, file)
-        builder = self._builder(self._fleet.load(Path(plan.file)))
+        began, watch = time.time(), watch or Watch()
+        run, plan = watch.run or new_run_id(), _loaded_plan(saved, file)
+        spec = plan.spec if how is None else plan.spec.in_the_manner_of(how)
+        builder = self._builder(self._fleet.load(Path(plan.file)), spec)
         ctx = await builder.build()
         try:
-            work, changes = self._execution(ctx, rollback, observers, cancellation), plan.changes and not dry_run
-            work = replace(work, probes=usual_probes(plan.pipeline))
-            if changes:
+            work = self._execution(ctx, pipeline_for(spec), spec, watch)
+            if work.changes:
                 await work.refuse_if_taken(ctx, run)
             ctx = await stocked_for(ctx, builder.loaded, self._options.ask, plan.graph)
-            async with work.leased(ctx, builder, run, plan.pipeline, changes=changes) as leased:
+            async with work.leased(ctx, builder, run) as leased:
                 facts = {name: runtime.facts for name, runtime in leased.host_runtimes.items()}
                 plan.check(guarded(leased.cluster), facts)
-                return replace(await work.begin(leased, plan, dry_run=dry_run, run=run), started=began)
+                return replace(await work.begin(leased, plan, run), started=began)
         finally:
             await ctx.close()
 
     async def resume(
-        self,
-        run: str | Path,
-        *,
-        file: Path | None = None,
-        rollback: bool = False,
-        observers: Sequence[Observer] = (),
-        cancellation: Cancellation | None = None,
+        self, run: str | Path, watch: Watch | None = None, *, file: Path | None = None, rollback: bool = False
     ) -> GraphExecutionResult:
-        """Goes on with a run that was interrupted or failed, executing the very graph it began with."""
-        files = self.run_files(run)
-        request = files.request()
+        """Continues a run that was interrupted or failed, executing the very graph it began with, as it was asked for.
+
+        `rollback`: if it fails again, undo what it changed, though it was not asked for at first.
+        """
+        began, files = time.time(), self.run_files(run)
+        record = files.record()
         if files.process() is not None:
             raise files.still_running()
-        if request.version != __version__:
+        if record.version != __version__:
             raise StalePlanError(
-                f"run {request.id} was begun by kubexm {request.version}, and this is {__version__}",
-                hint=f"resume it with that version, or run `kubexm {request.pipeline}` again: that is always safe",
+                f"run {record.id} was begun by kubexm {record.version}, and this is {__version__}",
+                hint=f"resume it with that version, or run `kubexm {record.spec.pipeline}` again: that is always safe",
             )
-        if request.dry_run:
-            raise UsageError(f"run {request.id} was a dry run", hint="there is nothing to resume; run it again")
-        began = time.time()
-        builder = self._builder(self._fleet.load(file or Path(request.file)))
+        if record.spec.dry_run:
+            raise UsageError(f"run {record.id} was a dry run", hint="there is nothing to resume; run it again")
+        spec = replace(record.spec, rollback=record.spec.rollback or rollback)
+        builder = self._builder(self._fleet.load(file or Path(record.file)), spec)
         ctx = await builder.build()
         try:
-            changed = changed_paths(request.config, guarded(ctx.cluster))
+            changed = changed_paths(record.config, guarded(ctx.cluster))
             if changed:
                 raise StalePlanError(
-                    f"{request.file} has changed since run {request.id} began:\n"
+                    f"{record.file} has changed since run {record.id} began:\n"
                     + "\n".join(f"  {line}" for line in changed),
-                    hint=f"run `kubexm {request.pipeline}` again instead: that is always safe",
+                    hint=f"run `kubexm {spec.pipeline}` again instead: that is always safe",
                 )
-            graph = files.graph()
-            work = self._execution(ctx, rollback, observers, cancellation)
+            graph, work = files.graph(), self._execution(ctx, pipeline_for(spec), spec, watch or Watch())
             ctx = await stocked_for(ctx, builder.loaded, self._options.ask, graph)
             # Held before the lease, which a second process of the same run would take over.
             with files.held():
-                async with work.leased(ctx, builder, request.id, request.pipeline, changes=request.changes) as leased:
-                    return replace(await work.go_on(leased, files, request, graph), started=began)
+                async with work.leased(ctx, builder, record.id) as leased:
+                    return replace(await work.go_on(leased, files, graph), started=began)
         finally:
             await ctx.close()
 
@@ -253,21 +201,21 @@ class ClusterService:
             )
         return found[0]
 
-    def run_info(self, run: str | Path) -> RunInfo:
-        """One run."""
-        return self.run_files(run).info()
+    def latest(self, file: Path | None, most: int) -> list[RunInfo]:
+        """Runs, the latest first."""
+        return self.runs(file, most=most)[::-1]
 
-    def step_logs(self, run: str | Path) -> list[StepLog]:
-        """The record of each (node, host) of a run."""
-        return self.run_files(run).step_logs()
-
-    def log_text(self, run: str | Path, node: str, host: str) -> str:
-        """The whole output of one (node, host)."""
-        return self.run_files(run).log_text(node, host)
-
-    def cancel(self, run: str | Path) -> None:
-        """Asks the process that carries out the run to finish what runs and start nothing new."""
-        self.run_files(run).cancel()
+    def find(self, run: str, file: Path | None = None) -> LocalRun:
+        """The run of this id, of the only id that starts so, or the last one."""
+        found = {files.path.name: files for files in self.all_runs(file)}
+        hint = "`kubexm runs list` shows them; --work-dir or -f says where to look"
+        files = found[chosen_run(run, list(found), hint)]
+        words = () if self._options.work_dir is None else ("--work-dir", self._options.work_dir)
+        return LocalRun(
+            files,
+            lambda watch, rollback: self.resume(files.path, watch, file=file, rollback=rollback),
+            words if file is None else (*words, "-f", str(file)),
+        )
 
     def all_runs(self, file: Path | None = None) -> Iterator[RunFiles]:
         """The files of every run of a cluster, or of all clusters of the work directory."""
@@ -302,13 +250,20 @@ class ClusterService:
         return WorkDir.of(loaded.cluster.name, configured, loaded.source.directory)
 
     def _builder(
-        self, loaded: Loaded, *, hosts: Sequence[str] | None = None, tolerate: bool = False, keeps: bool = True
+        self,
+        loaded: Loaded,
+        spec: RunSpec | None = None,
+        *,
+        hosts: Sequence[str] | None = None,
+        tolerate: bool = False,
+        keeps: bool = True,
     ) -> RuntimeBuilder:
+        new_keys = spec is not None and spec.accept_new_host_keys
         return RuntimeBuilder(
             loaded,
             ask=self._options.ask,
-            accept_new_host_keys=self._options.accept_new_host_keys,
-            ignore_errors=self._options.ignore_errors,
+            accept_new_host_keys=self._options.accept_new_host_keys or new_keys,
+            ignore_errors=True if spec is not None and spec.ignore_errors else None,
             work_dir=self._options.work_dir,
             logger=self._options.logger,
             only_hosts=hosts,
@@ -317,18 +272,9 @@ class ClusterService:
             keeps=keeps,
         )
 
-    def _execution(
-        self, ctx: Context, rollback: bool, observers: Sequence[Observer], cancellation: Cancellation | None
-    ) -> Execution:
-        return Execution(
-            parallel=self._parallel(ctx.cluster),
-            rollback=rollback,
-            observers=tuple(observers),
-            stop=cancellation or Cancellation(),
-        )
-
-    def _parallel(self, cluster: Cluster) -> int:
-        return self._options.parallel or cluster.spec.execution.parallel
+    def _execution(self, ctx: Context, made: Pipeline, spec: RunSpec, watch: Watch) -> Execution:
+        parallel = spec.parallel or ctx.cluster.spec.execution.parallel
+        return Execution(pipeline=made, spec=spec, watch=watch, parallel=parallel)
 
 
 def _loaded_plan(saved: Path, file: Path | None) -> SavedPlan:

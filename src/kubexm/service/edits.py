@@ -7,35 +7,47 @@ directory. What an edit means stands in the model; here it is only said.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kubexm.apis.v1alpha1 import Cluster, Edit, EditKind, edits, recorded
 from kubexm.components import topology
 from kubexm.components.identity.record import APPLIED
 from kubexm.errors import ConfigError
+from kubexm.pipeline import Edits, accepting
 from kubexm.runtime import Context
 
 __all__ = ["judge_edits"]
 
 _LASTING_ROLES = ("spec.roleGroups.etcd", "spec.roleGroups.controlPlane")
-_REFUSED = (EditKind.FIXED, EditKind.UPGRADE)
 _LIVE_ROLE = "spec.roleGroups.worker"
 """A control plane that is a worker no longer gets a taint: that is applied."""
 
 
-async def judge_edits(ctx: Context) -> None:
-    """Refuses what cannot be applied by bringing the cluster to the file, and reports what is left as it is."""
-    text = await _record(ctx)
+async def judge_edits(ctx: Context, accepts: Collection[Edits]) -> None:
+    """Refuses edits that are not of these kinds, and reports hosts that are gone from the file and left as they are.
+
+    With no kind at all the pipeline does not follow the file, and nothing is judged.
+    """
+    text = await _record(ctx) if accepts else ""
     if not text:
         return
     found = _edits(ctx, text)
-    refused = [edit for edit in found if edit.kind in _REFUSED or _takes_lasting_role(edit)]
+    refused = [edit for edit in found if not _is_accepted(edit, accepts)]
     if refused:
         raise _refusal(ctx.cluster, refused)
     for edit in found:
-        if edit.kind is EditKind.REMOVED and edit.path != _LIVE_ROLE:
+        if edit.kind is EditKind.REMOVED and edit.path != _LIVE_ROLE and Edits.REMOVED not in accepts:
             ctx.logger.warning("%s", _left(edit))
+
+
+def _is_accepted(edit: Edit, accepts: Collection[Edits]) -> bool:
+    """True for what the pipeline applies, and for hosts that are gone, which it leaves alone."""
+    if edit.kind is EditKind.FIXED:
+        return False
+    if edit.kind is EditKind.REMOVED and not _takes_lasting_role(edit):
+        return True
+    return Edits(edit.kind.value) in accepts
 
 
 async def _record(ctx: Context) -> str:
@@ -81,10 +93,20 @@ def _refusal(cluster: Cluster, refused: Sequence[Edit]) -> ConfigError:
             lines.append(f"  {edit.path}: {edit.old} is still in it: a role is not taken from a host that stays")
         else:
             lines.append(f"  {edit.path}: {_shown(edit.old)} → {_shown(edit.new)}{_note(edit)}")
+    return ConfigError("\n".join(lines), hint=_hint(refused))
+
+
+def _hint(refused: Sequence[Edit]) -> str:
+    kinds = sorted({edit.kind for edit in refused})
+    commands = [
+        f"`{command}`" for kind in kinds if kind is not EditKind.FIXED for command in accepting(Edits(kind.value))
+    ]
+    if commands:
+        return f"put the old values back, or apply the edits with {' or '.join(dict.fromkeys(commands))}"
     hint = "put the old values back"
-    if any(edit.kind is EditKind.UPGRADE for edit in refused):
+    if EditKind.UPGRADE in kinds:
         hint += "; for another version make a new cluster, on hosts of its own or after `kubexm delete cluster`"
-    return ConfigError("\n".join(lines), hint=hint)
+    return hint
 
 
 def _left(edit: Edit) -> str:

@@ -5,66 +5,61 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
+from kubexm.engine import Journal, LocalEngine, Prior, RunOptions
 from kubexm.errors import KubexmError
-from kubexm.events import EventKind, Observer
-from kubexm.pipeline import leaves_hosts
-from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunStatus, SavedPlan
+from kubexm.events import EventKind
+from kubexm.pipeline import Pipeline
+from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunSpec, RunStatus, SavedPlan
 from kubexm.runtime import ClusterLease, Context, HostRuntime, RuntimeBuilder
-from kubexm.service.probing import NONE, OnCost, Probing
-from kubexm.service.reports import PlanObserver
-from kubexm.service.run_files import RunFiles, RunRequest
+from kubexm.service.probing import NONE, Probing
+from kubexm.service.reports import PlanObserver, Watch
+from kubexm.service.run_files import RunFiles, RunRecord
 
 __all__ = ["Execution"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """How a graph is to be carried out."""
+    """How a graph is executed: for this pipeline, as this spec says, watched by these."""
 
+    pipeline: Pipeline
+    spec: RunSpec
+    watch: Watch
     parallel: int
-    rollback: bool = False
-    observers: tuple[Observer, ...] = ()
-    stop: Cancellation = field(default_factory=Cancellation)
-    probes: str = NONE
-    """What is measured beside a new run; one that is resumed is measured as it was asked for."""
-    on_cost: OnCost | None = None
-    """Hears of what was measured so far, about once a second."""
 
-    async def begin(self, ctx: Context, plan: SavedPlan, *, dry_run: bool, run: str) -> GraphExecutionResult:
+    @property
+    def changes(self) -> bool:
+        """True if it may change the cluster."""
+        return self.pipeline.changes and not self.spec.dry_run
+
+    async def begin(self, ctx: Context, plan: SavedPlan, run: str) -> GraphExecutionResult:
         """A new run of this plan, within the lease that it needs."""
-        request = RunRequest(
+        record = RunRecord(
             id=run,
             cluster=plan.cluster,
-            pipeline=plan.pipeline,
             file=plan.file,
-            dry_run=dry_run,
+            spec=self.spec,
             changes=plan.changes,
             config=plan.config,
-            probes=NONE if dry_run else self.probes,
         )
-        files = RunFiles.create(ctx.work_dir.run(request.id), request, plan.graph)
+        files = RunFiles.create(ctx.work_dir.run(run), record, plan.graph)
         with files.held():
             journal = Journal.create(files.journal)
-            return await self._execute(ctx, files, journal, request, plan.graph, None)
+            return await self._execute(ctx, files, journal, plan.graph, None)
 
-    async def go_on(
-        self, ctx: Context, files: RunFiles, request: RunRequest, graph: ExecutionGraph
-    ) -> GraphExecutionResult:
+    async def go_on(self, ctx: Context, files: RunFiles, graph: ExecutionGraph) -> GraphExecutionResult:
         """The rest of a run that was begun earlier."""
         journal, events = Journal.reopen(files.journal)
-        return await self._execute(ctx, files, journal, request, graph, Prior.of(events))
+        return await self._execute(ctx, files, journal, graph, Prior.of(events))
 
     async def refuse_if_taken(self, ctx: Context, run: str) -> None:
         """Raises LeaseHeldError if another run is at work: nobody has to wait for a plan to hear that."""
         await ClusterLease(ctx, run, lambda error: None).check()
 
     @asynccontextmanager
-    async def leased(
-        self, ctx: Context, builder: RuntimeBuilder, run: str, pipeline: str, *, changes: bool
-    ) -> AsyncIterator[Context]:
+    async def leased(self, ctx: Context, builder: RuntimeBuilder, run: str) -> AsyncIterator[Context]:
         """Within, nobody else changes the cluster; if somebody takes over all the same, the run is stopped at once.
 
         The facts of the context hold under the lease: it is another one if a run was at work since they were gathered.
@@ -72,43 +67,43 @@ class Execution:
 
         def lost(error: KubexmError) -> None:
             ctx.logger.error("%s", error.message)
-            self.stop.abandon()
+            self.watch.cancellation.abandon()
 
         lease = ClusterLease(ctx, run, lost)
-        if changes:
+        if self.changes:
             await lease.acquire()
         try:
             yield await builder.again(ctx) if lease.followed else ctx
         finally:
-            await lease.release(leave=leaves_hosts(pipeline))
+            await lease.release(leave=self.pipeline.leaves_hosts)
 
     async def _execute(
         self,
         ctx: Context,
         files: RunFiles,
         journal: Journal,
-        request: RunRequest,
         graph: ExecutionGraph,
         prior: Prior | None,
     ) -> GraphExecutionResult:
-        probing = Probing(ctx, graph, request.probes, self.on_cost)
+        run, dry_run = files.path.name, self.spec.dry_run
+        probing = Probing(ctx, graph, NONE if dry_run else self.pipeline.probes, self.watch.on_cost)
         options = RunOptions(
-            run=request.id,
+            run=run,
             journal=journal,
-            dry_run=request.dry_run,
+            dry_run=dry_run,
             prior=prior,
-            observers=(*self.observers, probing),
+            observers=(*self.watch.observers, probing),
             logs=files.logs,
-            cancellation=self.stop,
-            rollback=self.rollback,
+            cancellation=self.watch.cancellation,
+            rollback=self.spec.rollback,
         )
         try:
             self._show_plan(ctx, graph)
             async with probing.beside():
                 result = await LocalEngine(parallel=self.parallel).execute(ctx, graph, options)
             touched = result.changed or prior is not None  # who resumes may find that only tidying up is left
-            if result.status is RunStatus.SUCCEEDED and touched and not request.dry_run:
-                await _tidy_hosts(ctx, "" if leaves_hosts(request.pipeline) else f"{request.id}.", request.id)
+            if result.status is RunStatus.SUCCEEDED and touched and not dry_run:
+                await _tidy_hosts(ctx, "" if self.pipeline.leaves_hosts else f"{run}.", run)
             return result
         finally:
             if probing.cost is not None:
@@ -118,7 +113,7 @@ class Execution:
             _write_summary(ctx, files)
 
     def _show_plan(self, ctx: Context, graph: ExecutionGraph) -> None:
-        for observer in self.observers:
+        for observer in self.watch.observers:
             if isinstance(observer, PlanObserver):
                 try:
                     observer.planned(graph)

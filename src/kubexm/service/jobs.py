@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kubexm.plan import RunSpec
 from kubexm.redact import Secret
 
 __all__ = ["STOP", "STOP_NOW", "Job", "Outcome", "progress_line", "progress_of"]
@@ -34,7 +35,7 @@ def progress_of(line: bytes) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One task, with everything needed to carry it out."""
+    """One task, with everything a worker needs for it."""
 
     task: str
     """Also the id of the run."""
@@ -42,17 +43,8 @@ class Job:
     """run, apply, resume, plan or facts."""
     file: str
     work_dir: str
-    pipeline: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """The pipeline's own."""
-    dry_run: bool = False
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    rollback: bool = False
+    spec: RunSpec | None = None
     offline: bool = False
-    accept_new_host_keys: bool = False
-    parallel: int | None = None
-    ignore_errors: bool = False
     plan: str = ""
     """The saved plan to carry out."""
     out: str = ""
@@ -62,6 +54,7 @@ class Job:
     def to_line(self) -> bytes:
         """The job as a worker reads it. Holds secrets: only ever written into a pipe."""
         data = {name: getattr(self, name) for name in self.__slots__}
+        data["spec"] = None if self.spec is None else self.spec.to_json()
         data["secrets"] = {name: secret.reveal() for name, secret in self.secrets.items()}
         return json.dumps(data).encode() + b"\n"
 
@@ -70,8 +63,7 @@ class Job:
         """The job of a line."""
         data = json.loads(line)
         data["secrets"] = {name: Secret(value) for name, value in data["secrets"].items()}
-        for name in ("only", "skip"):
-            data[name] = tuple(data[name])
+        data["spec"] = None if data["spec"] is None else RunSpec.from_json(data["spec"])
         return cls(**data)
 
 

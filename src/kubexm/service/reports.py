@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kubexm.engine import Cancellation
+
 if TYPE_CHECKING:
+    from kubexm.components.probes.records import Cost
     from kubexm.connector import CommandResult
     from kubexm.errors import HostError
+    from kubexm.events import Observer
     from kubexm.plan import ExecutionGraph, SavedPlan
     from kubexm.redact import Secret
     from kubexm.runner import Facts
 
-__all__ = ["CommandReport", "FactsReport", "PlanObserver", "Planned", "ServiceOptions"]
+__all__ = ["CommandReport", "FactsReport", "PlanObserver", "Planned", "ServiceOptions", "Watch"]
 
 
 @runtime_checkable
@@ -36,12 +40,24 @@ class ServiceOptions:
     """Asks the person at the terminal for a secret; None where there is nobody."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("kubexm"))
     parallel: int | None = None
-    ignore_errors: bool | None = None
+    """On how many hosts a command is run at once; runs say so themselves."""
     work_dir: str | None = None
     progress: Callable[[str, str], None] | None = None
     """Called with a host and how far it is while hosts are connected: connecting, connected, ready or failed."""
     stored: Mapping[str, Secret] | None = None
     """Secrets a file may name with `secret:`; None where there is no store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Who watches a run, and can stop it."""
+
+    observers: tuple[Observer, ...] = ()
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    run: str = ""
+    """The id of the run, if it must have a certain one."""
+    on_cost: Callable[[Cost], None] | None = None
+    """Called with what probes beside the run have measured, about once a second; not by a server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,35 +9,51 @@ import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from kubexm import __version__
-from kubexm.errors import GraphError, JournalError, KubexmError, UsageError
+from kubexm.errors import FormatError, GraphError, JournalError, KubexmError, UsageError
 from kubexm.events import Event, EventKind
-from kubexm.plan import ExecutionGraph, RunStatus, Span, Timeline, timeline_of
+from kubexm.plan import ExecutionGraph, RunSpec, RunStatus, Span, Timeline, timeline_of
 from kubexm.plan.told import graph_as_known, graph_of_events
 from kubexm.store import StepLog, read_journal, step_logs
 
-__all__ = ["RunFiles", "RunInfo", "RunRequest"]
+__all__ = ["RunFiles", "RunInfo", "RunRecord"]
+
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What a run was asked to do: enough to resume it."""
+class RunRecord:
+    """What a run was asked to do, and what it was made from: enough to resume it."""
 
     id: str
     cluster: str
-    pipeline: str
     file: str
-    dry_run: bool
+    spec: RunSpec
     changes: bool
     config: Mapping[str, Any]
     """What the file said, without connection settings, secrets and asset sources: guards a resume."""
-    probes: str = "none"
-    """What is measured beside it."""
     version: str = __version__
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON, with the number of its format."""
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {"format": _FORMAT, **data, "spec": self.spec.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Any) -> RunRecord:
+        """Reads it back. FormatError if another version wrote it; TypeError or KeyError if it is damaged."""
+        if not isinstance(data, Mapping):
+            raise TypeError("it is no mapping")
+        if data.get("format") != _FORMAT:
+            raise FormatError(
+                f"it has the format {data.get('format', 1)}, and this version of kubexm reads format {_FORMAT}"
+            )
+        rest = {name: value for name, value in data.items() if name != "format"}
+        return cls(**{**rest, "spec": RunSpec.from_json(rest["spec"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +91,14 @@ class RunFiles:
         return self.path / "logs"
 
     @classmethod
-    def create(cls, path: Path, request: RunRequest, graph: ExecutionGraph) -> RunFiles:
-        """Makes the directory and writes down request and graph before anything happens."""
+    def create(cls, path: Path, record: RunRecord, graph: ExecutionGraph) -> RunFiles:
+        """Makes the directory and writes record and graph before anything happens."""
         try:
             path.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise KubexmError(f"{path} cannot be made: {error.strerror}", hint="nothing was started") from error
         files = cls(path)
-        files._write("run.json", json.dumps(asdict(request), ensure_ascii=False, indent=1, default=str))
+        files._write("run.json", json.dumps(record.to_json(), ensure_ascii=False, indent=1, default=str))
         files._write("graph.json", graph.to_json())
         return files
 
@@ -111,14 +127,14 @@ class RunFiles:
             hint="`kubexm runs cancel` stops it",
         )
 
-    def request(self) -> RunRequest:
+    def record(self) -> RunRecord:
         """What the run was asked to do."""
         try:
-            return RunRequest(**self._read("run.json"))
-        except TypeError as error:
-            raise JournalError(
-                f"{self.path / 'run.json'} is damaged or of another version: {error}", hint=_NEW
-            ) from error
+            return RunRecord.from_json(self._read("run.json"))
+        except FormatError as error:
+            raise JournalError(f"{self.path / 'run.json'}: {error.message}", hint=_NEW) from error
+        except (TypeError, KeyError) as error:
+            raise JournalError(f"{self.path / 'run.json'} is damaged: {error}", hint=_NEW) from error
 
     def graph(self) -> ExecutionGraph:
         """The graph exactly as it was planned."""
@@ -132,18 +148,18 @@ class RunFiles:
         try:
             return graph_as_known(self._read("graph.json"))
         except (GraphError, JournalError):
-            return graph_of_events(self.request().pipeline, self.events())
+            return graph_of_events(self.record().spec.pipeline, self.events())
 
     def info(self) -> RunInfo:
         """The run as lists show it: from its summary if it is over, else from its journal."""
-        request = self.request()
+        record = self.record()
         told = self._summary()
         if told is not None:
             return RunInfo(
-                id=request.id,
-                cluster=request.cluster,
-                pipeline=request.pipeline,
-                dry_run=request.dry_run,
+                id=record.id,
+                cluster=record.cluster,
+                pipeline=record.spec.pipeline,
+                dry_run=record.spec.dry_run,
                 path=self.path,
                 **told,
             )
@@ -153,15 +169,15 @@ class RunFiles:
         over = bool(ends) and (not begins or ends[-1].seq > begins[-1].seq)
         status = str(ends[-1].data["status"]) if over else "running" if self.process() else RunStatus.INTERRUPTED.value
         return RunInfo(
-            id=request.id,
-            cluster=request.cluster,
-            pipeline=request.pipeline,
+            id=record.id,
+            cluster=record.cluster,
+            pipeline=record.spec.pipeline,
             status=status,
             started=begins[0].time if begins else self.path.stat().st_mtime,
             ended=ends[-1].time if over else None,
             states=Counter(log.state for log in step_logs(events)),
             units=begins[-1].data["units"] if begins else 0,
-            dry_run=request.dry_run,
+            dry_run=record.spec.dry_run,
             path=self.path,
         )
 

@@ -23,7 +23,7 @@ from kubexm.service.registry import Registry
 from kubexm.service.retention import Keep, keep_tidy
 from kubexm.service.run_files import RunFiles
 from kubexm.service.turns import next_task
-from kubexm.service.wanted import Action, Wanted
+from kubexm.service.wanted import Kind, Wanted, makes_run
 from kubexm.service.workers import WORKER
 from kubexm.store.store import Store
 from kubexm.store.tasks import Task, TaskState
@@ -108,7 +108,7 @@ class TaskService:
         cluster = await self._store.clusters.get(wanted.cluster)
         planned = True
         pipeline, spec_version = wanted.pipeline, cluster.version
-        if wanted.action is Action.APPLY:
+        if wanted.kind is Kind.APPLY:
             plan = await self._store.plans.get(wanted.plan)
             planned, pipeline = plan.changes, plan.pipeline
         changes = wanted.changes(planned)
@@ -116,7 +116,7 @@ class TaskService:
         task = Task(
             id=await self._new_id(),
             cluster=wanted.cluster,
-            action=wanted.action.value,
+            action=wanted.action,
             pipeline=pipeline,
             changes=changes,
             dry_run=wanted.dry_run,
@@ -154,7 +154,7 @@ class TaskService:
         task = await self._store.tasks.get(name)
         if task.state not in _RESUMABLE:
             raise ConflictError(f"task {name} is {task.state}", hint="there is nothing to resume", task=task.id)
-        if task.dry_run or not Wanted.of(task).runs:
+        if task.dry_run or not makes_run(task.action):
             raise ConflictError(
                 f"task {name} ({'a dry run' if task.dry_run else task.action}) changed nothing",
                 hint="there is nothing to resume; ask for it again",
@@ -245,18 +245,18 @@ class TaskService:
                 self._logger.warning("run %s is not taken into the store: %s", name, error.message)
 
     async def _import_one(self, files: RunFiles) -> None:
-        info, request = files.info(), files.request()
+        info, record = files.info(), files.record()
         if info.status == "running":
             return
-        known = {action.value for action in Action}
         task = Task(
             id=info.id,
             cluster=info.cluster,
-            action=info.pipeline if info.pipeline in known else Action.RUN.value,
+            action=info.pipeline,
             pipeline=info.pipeline,
             state=TaskState(info.status),
-            changes=request.changes and not info.dry_run,
+            changes=record.changes and not info.dry_run,
             dry_run=info.dry_run,
+            request={"spec": record.spec.to_json()},
             actor="command line",
             created=info.started,
             started=info.started,

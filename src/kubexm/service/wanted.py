@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kubexm.errors import UsageError
-from kubexm.pipeline import pipeline_named
+from kubexm.pipeline import pipeline_for
+from kubexm.plan import RunSpec
 from kubexm.store.tasks import Task
 
-__all__ = ["Action", "Wanted"]
+__all__ = ["Kind", "Wanted", "makes_run"]
 
 
-class Action(StrEnum):
-    """The verbs. Those that are pipelines are called as the command line calls them."""
+class Kind(StrEnum):
+    """What is done with a spec."""
 
-    CREATE = "create"
-    DELETE = "delete"
-    VERIFY = "verify"
-    PREFLIGHT = "preflight"
-    PROBE = "probe"
     RUN = "run"
-    """Any other pipeline, by its name."""
+    """The task is called as its pipeline."""
     APPLY = "apply"
     """A plan that was made before."""
     PLAN = "plan"
     FACTS = "facts"
+    """Facts of the hosts; no spec."""
 
 
-_LOOK = frozenset({Action.PLAN, Action.FACTS})
+def makes_run(action: str) -> bool:
+    """True if a task of this name makes a run, with a journal."""
+    return action not in (Kind.PLAN, Kind.FACTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,52 +35,51 @@ class Wanted:
     """One thing somebody wants done."""
 
     cluster: str
-    action: Action
-    pipeline: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    dry_run: bool = False
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    rollback: bool = False
+    kind: Kind = Kind.RUN
+    spec: RunSpec | None = None
     offline: bool = False
-    accept_new_host_keys: bool = False
-    parallel: int | None = None
-    ignore_errors: bool = False
     plan: str = ""
 
     @property
-    def runs(self) -> bool:
-        """True if it makes a run, with a journal."""
-        return self.action not in _LOOK
+    def action(self) -> str:
+        """What its task is called: a run as its pipeline."""
+        return self.spec.pipeline if self.kind is Kind.RUN and self.spec is not None else self.kind.value
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline it is about, if it is about one."""
+        return "" if self.spec is None else self.spec.pipeline
+
+    @property
+    def dry_run(self) -> bool:
+        """True if it is asked to change nothing."""
+        return self.spec is not None and self.spec.dry_run
 
     def changes(self, planned: bool = True) -> bool:
         """True if it may change the cluster; UsageError if there is no such pipeline. `planned`: as the plan says."""
-        if self.action is Action.FACTS:
+        if self.spec is None:
             return False
-        if self.action is Action.APPLY:
+        if self.kind is Kind.APPLY:
             return planned and not self.dry_run
-        try:
-            made = pipeline_named(self.pipeline, **self.options)
-        except TypeError as error:
-            raise UsageError(f"{self.pipeline} has no such option: {error}") from error
-        return self.action is not Action.PLAN and made.changes and not self.dry_run
+        made = pipeline_for(self.spec)
+        return self.kind is Kind.RUN and made.changes and not self.dry_run
 
     def to_request(self) -> dict[str, Any]:
-        """What is kept of it with the task."""
-        names = ("options", "only", "skip", "rollback", "offline", "accept_new_host_keys", "parallel", "ignore_errors")
-        return {name: value for name in names if (value := getattr(self, name))}
+        """What is kept of it with the task: the spec, and how it is planned."""
+        if self.spec is None:
+            return {}
+        return {"spec": self.spec.to_json(), **({"offline": True} if self.offline else {})}
 
     @classmethod
     def of(cls, task: Task) -> Wanted:
-        """What a task was asked to do."""
-        kept = dict(task.request)
-        for name in ("only", "skip"):
-            kept[name] = tuple(kept.get(name, ()))
+        """What a task was asked to do. FormatError if another version of kubexm queued it."""
+        if task.action == Kind.FACTS:
+            return cls(cluster=task.cluster, kind=Kind.FACTS)
+        known = task.action in (Kind.APPLY, Kind.PLAN)
         return cls(
             cluster=task.cluster,
-            action=Action(task.action),
-            pipeline=task.pipeline,
-            dry_run=task.dry_run,
-            plan=task.plan if task.action == Action.APPLY else "",
-            **kept,
+            kind=Kind(task.action) if known else Kind.RUN,
+            spec=RunSpec.from_json(task.request.get("spec")),
+            offline=bool(task.request.get("offline")),
+            plan=task.plan if task.action == Kind.APPLY else "",
         )

@@ -21,7 +21,7 @@ from kubexm.events import Event, EventKind
 from kubexm.redact import Redactor
 from kubexm.service.cluster import ClusterService
 from kubexm.service.jobs import STOP_NOW, Job, Outcome, progress_line
-from kubexm.service.reports import ServiceOptions
+from kubexm.service.reports import ServiceOptions, Watch
 from kubexm.service.troubles import trouble
 
 __all__ = ["main"]
@@ -65,10 +65,7 @@ async def _carry_out(job: Job, stop: _Stop) -> Outcome:
     redact = Redactor(job.secrets.values())
     service = ClusterService(
         ServiceOptions(
-            accept_new_host_keys=job.accept_new_host_keys,
             logger=logging.getLogger("kubexm"),
-            parallel=job.parallel,
-            ignore_errors=job.ignore_errors or None,
             work_dir=job.work_dir,
             progress=_tell,
             stored=job.secrets,
@@ -84,41 +81,17 @@ async def _carry_out(job: Job, stop: _Stop) -> Outcome:
 
 
 async def _do(service: ClusterService, job: Job, stop: _Stop) -> str:
-    file = Path(job.file)
+    file, spec = Path(job.file), job.spec
+    watch = Watch(observers=(stop,), cancellation=stop.cancellation, run=job.task)
     match job.kind:
-        case "run":
-            result = await service.run(
-                file,
-                job.pipeline,
-                dry_run=job.dry_run,
-                only=job.only,
-                skip=job.skip,
-                rollback=job.rollback,
-                observers=(stop,),
-                cancellation=stop.cancellation,
-                run=job.task,
-                **job.options,
-            )
-        case "apply":
-            result = await service.apply(
-                Path(job.plan),
-                file,
-                dry_run=job.dry_run,
-                rollback=job.rollback,
-                observers=(stop,),
-                cancellation=stop.cancellation,
-                run=job.task,
-            )
+        case "run" if spec is not None:
+            result = await service.run(file, spec, watch)
+        case "apply" if spec is not None:
+            result = await service.apply(Path(job.plan), spec, watch, file=file)
         case "resume":
-            files = service.run_files(job.task, file)
-            result = await service.resume(
-                files.path, file=file, rollback=job.rollback, observers=(stop,), cancellation=stop.cancellation
-            )
-        case "plan":
-            planned = await service.plan(
-                file, job.pipeline, offline=job.offline, only=job.only, skip=job.skip, **job.options
-            )
-            planned.save(Path(job.out))
+            result = await service.resume(service.run_files(job.task, file).path, watch, file=file)
+        case "plan" if spec is not None:
+            (await service.plan(file, spec, offline=job.offline)).save(Path(job.out))
             return "succeeded"
         case "facts":
             report = await service.facts(file)

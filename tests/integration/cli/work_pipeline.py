@@ -8,6 +8,8 @@ from pathlib import PurePosixPath
 
 from kubexm.cli.main import main
 from kubexm.pipeline import PIPELINES, Pipeline, failure_policy
+from kubexm.pipeline.create import CreateCluster
+from kubexm.pipeline.delete import DeleteCluster
 from kubexm.plan import ExecutionGraph
 from kubexm.runtime import PipelineContext
 from kubexm.service import tasks
@@ -40,22 +42,20 @@ class WorkPipeline(Pipeline):
         return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names, policy=failure_policy(ctx))
 
 
-class CreatePipeline(WorkPipeline):
+class CreatePipeline(CreateCluster):
     """The same, for what `create` is on a server and here."""
 
-    name = "create"
+    accepts = frozenset()
+    needs_assets = False
+    plan = WorkPipeline.plan
 
-    def __init__(self, *, probes: str = "none") -> None:
-        self.probes = probes
 
-
-class DeletePipeline(WorkPipeline):
+class DeletePipeline(DeleteCluster):
     """The same, by another name."""
 
-    name = "delete"
-
-    def __init__(self, *, keep_data: bool = False, keep_runtime: bool = False) -> None:
-        pass
+    needs_all_hosts = True
+    leaves_hosts = False
+    plan = WorkPipeline.plan
 
 
 PLACES = {

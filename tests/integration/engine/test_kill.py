@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kubexm.pipeline import PIPELINES
-from kubexm.plan import RunStatus
+from kubexm.plan import RunSpec, RunStatus
 from kubexm.service import ClusterService, RunFiles
 from kubexm.testing import SshServer
 from tests.integration.conftest import MakeServer
@@ -71,7 +71,7 @@ def in_child(work: str, file: Path, run: Path | None) -> int:
     code = 70
     try:
         service = ClusterService()
-        result = asyncio.run(service.run(file, work) if run is None else service.resume(run, file=file))
+        result = asyncio.run(service.run(file, RunSpec(work)) if run is None else service.resume(run, file=file))
         code = 0 if result.status is RunStatus.SUCCEEDED else 1
         for node, host in result.failures():
             os.write(2, f"{node} {host}\n".encode())

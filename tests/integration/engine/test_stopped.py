@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kubexm.pipeline import PIPELINES
-from kubexm.plan import RunStatus
+from kubexm.plan import RunSpec, RunStatus
 from kubexm.service import ClusterService, RunFiles
 from kubexm.service.jobs import Job
 from kubexm.testing import SshServer
@@ -39,7 +39,8 @@ def worker(file: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(REPO)},
     )
-    job = Job(task=RUN, kind="run", pipeline="waiting", file=str(file), work_dir=str(file.parent / ".kubexm"))
+    spec = RunSpec("waiting")
+    job = Job(task=RUN, kind="run", spec=spec, file=str(file), work_dir=str(file.parent / ".kubexm"))
     assert process.stdin is not None
     process.stdin.write(job.to_line())
     process.stdin.flush()

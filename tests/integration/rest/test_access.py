@@ -27,6 +27,7 @@ ROUTES = {
     "GET /clusters": ANY,
     "POST /clusters": OPERATE,
     "GET /bundles": ANY,
+    "GET /pipelines": ANY,
     "GET /clusters/{name}": VIEW,
     "DELETE /clusters/{name}": OPERATE,
     "GET /clusters/{name}/spec": VIEW,

@@ -24,7 +24,7 @@ from schemathesis.checks import (
 from kubexm.connector import Host
 from kubexm.events import Event, EventKind
 from kubexm.pipeline import PIPELINES
-from kubexm.plan import ExecutionGraph, SavedPlan
+from kubexm.plan import ExecutionGraph, RunSpec, SavedPlan
 from kubexm.redact import Secret
 from kubexm.rest.app import create_app
 from kubexm.rest.serve import listen, serve
@@ -125,7 +125,9 @@ async def _a_run(store: Store, directory: Path) -> None:
 
 async def _a_plan(store: Store, directory: Path) -> None:
     graph = _graph()
-    SavedPlan(pipeline="create", cluster="demo", file="", config={}, reads=(), graph=graph).save(directory / "plan")
+    SavedPlan(spec=RunSpec("create"), cluster="demo", file="", config={}, reads=(), graph=graph).save(
+        directory / "plan"
+    )
     about = {"pipeline": "create", "spec_version": 1, "created": 1.0, "created_by": "test", "digest": graph.digest}
     more = {"offline": False, "changes": True, "nodes": 2, "units": 3, "body": (directory / "plan").read_bytes()}
     await store.plans.add(PlanRecord(id="p1", cluster="demo", **about, **more))  # type: ignore[arg-type]

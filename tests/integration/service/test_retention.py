@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from kubexm.errors import NotFoundError, StoreError
+from kubexm.plan import RunSpec
 from kubexm.service.retention import Keep, keep_tidy
 from kubexm.service.tasks import TaskService
-from kubexm.service.wanted import Action, Wanted
+from kubexm.service.wanted import Wanted
 from kubexm.store.store import Store
 from tests.integration.service.conftest import ended, until
 from tests.unit.runtime.clusters import needs_root
@@ -23,7 +24,7 @@ async def test_the_loop_forgets_what_is_too_old_and_leaves_what_runs(
     service: TaskService, store: Store, demo: str, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "go").touch()
-    wanted = Wanted(cluster=demo, action=Action.CREATE, pipeline="create")
+    wanted = Wanted(cluster=demo, spec=RunSpec("create"))
     old = await ended(store, await service.submit(wanted, "ann"))
     place = service.run_files(old).path
     assert (place / "journal").exists()

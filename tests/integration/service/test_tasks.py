@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from kubexm.errors import ConfigError, ConflictError, NotFoundError, UsageError
+from kubexm.plan import RunSpec
 from kubexm.redact import Secret
 from kubexm.service import ClusterService, ServiceOptions
 from kubexm.service.places import Places
 from kubexm.service.registry import Registry
 from kubexm.service.tasks import TaskOptions, TaskService
-from kubexm.service.wanted import Action, Wanted
+from kubexm.service.wanted import Kind, Wanted
 from kubexm.store.store import Store
 from kubexm.store.tasks import TaskState
 from tests.integration.service.conftest import ended, until
@@ -25,8 +26,8 @@ from tests.unit.runtime.clusters import needs_root
 
 pytestmark = needs_root
 
-CREATE = Wanted(cluster="demo", action=Action.CREATE, pipeline="create")
-LOOK = Wanted(cluster="demo", action=Action.PREFLIGHT, pipeline="preflight")
+CREATE = Wanted(cluster="demo", spec=RunSpec("create"))
+LOOK = Wanted(cluster="demo", spec=RunSpec("preflight"))
 
 
 async def test_a_task_runs_to_its_end_and_everything_of_it_is_kept(
@@ -61,12 +62,12 @@ async def test_one_writer_for_each_cluster_and_readers_beside_it(
 ) -> None:
     first = await service.submit(CREATE, "ann")
     with pytest.raises(ConflictError, match=f"task {first.id} .* is changing demo") as caught:
-        await service.submit(replace(CREATE, action=Action.DELETE, pipeline="delete"), "bob")
+        await service.submit(replace(CREATE, spec=RunSpec("delete")), "bob")
     assert caught.value.task == first.id
     with pytest.raises(ConflictError):
-        await service.submit(replace(LOOK, options={"fix": True}), "bob")
+        await service.submit(replace(LOOK, spec=RunSpec("preflight", {"fix": True})), "bob")
     look = await service.submit(LOOK, "bob")
-    plan = await service.submit(Wanted(cluster="demo", action=Action.PLAN, pipeline="create"), "bob")
+    plan = await service.submit(Wanted(cluster="demo", kind=Kind.PLAN, spec=RunSpec("create")), "bob")
     await until((root / "looking").exists)
     (root / "seen").touch()
     assert (await ended(store, look)).state is TaskState.SUCCEEDED
@@ -226,13 +227,13 @@ async def test_runs_of_the_command_line_and_of_a_lost_store_are_taken_in(
 async def test_a_plan_is_kept_and_carried_out_exactly_or_refused(
     service: TaskService, store: Store, registry: Registry, demo: str, root: Path
 ) -> None:
-    planning = Wanted(cluster="demo", action=Action.PLAN, pipeline="create")
+    planning = Wanted(cluster="demo", kind=Kind.PLAN, spec=RunSpec("create"))
     planned = await ended(store, await service.submit(planning, "ann"))
     assert planned.plan == planned.id
     plan = await store.plans.get(planned.plan)
     assert (plan.pipeline, plan.nodes, plan.changes) == ("create", 3, True)
     (root / "go").touch()
-    apply = Wanted(cluster="demo", action=Action.APPLY, plan=plan.id)
+    apply = Wanted(cluster="demo", kind=Kind.APPLY, spec=RunSpec("create"), plan=plan.id)
     done = await ended(store, await service.submit(apply, "ann"))
     assert done.state is TaskState.SUCCEEDED
     assert done.graph == plan.digest
@@ -245,7 +246,7 @@ async def test_a_plan_is_kept_and_carried_out_exactly_or_refused(
 
 
 async def test_facts_are_gathered_and_kept(service: TaskService, store: Store, demo: str) -> None:
-    done = await ended(store, await service.submit(Wanted(cluster="demo", action=Action.FACTS), "ann"))
+    done = await ended(store, await service.submit(Wanted(cluster="demo", kind=Kind.FACTS), "ann"))
     assert done.state is TaskState.SUCCEEDED
     found = await store.clusters.facts("demo")
     assert [each.host for each in found] == ["n1", "n2"]
@@ -258,9 +259,9 @@ async def test_what_cannot_be_done_is_refused_before_it_is_queued(
     with pytest.raises(NotFoundError, match="there is no cluster 'nobody'"):
         await service.submit(replace(CREATE, cluster="nobody"), "ann")
     with pytest.raises(UsageError, match="there is no pipeline"):
-        await service.submit(replace(CREATE, action=Action.RUN, pipeline="creaet"), "ann")
-    with pytest.raises(UsageError, match="has no such option"):
-        await service.submit(replace(CREATE, options={"force": True}), "ann")
+        await service.submit(replace(CREATE, spec=RunSpec("creaet")), "ann")
+    with pytest.raises(UsageError, match="create has no option 'force'"):
+        await service.submit(replace(CREATE, spec=RunSpec("create", {"force": True})), "ann")
     await store.vault.remove_secret("demo", "login")
     with pytest.raises(ConfigError, match="demo names what was not uploaded: secret login"):
         await service.submit(CREATE, "ann")
@@ -268,7 +269,7 @@ async def test_what_cannot_be_done_is_refused_before_it_is_queued(
 
 
 async def test_a_task_that_cannot_begin_says_why(service: TaskService, store: Store, demo: str, root: Path) -> None:
-    task = await service.submit(replace(CREATE, only=("nothing.of.this",)), "ann")
+    task = await service.submit(replace(CREATE, spec=RunSpec("create", only=("nothing.of.this",))), "ann")
     failed = await ended(store, task)
     assert failed.state is TaskState.FAILED
     assert failed.error["kind"] == "UsageError"

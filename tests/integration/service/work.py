@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kubexm.connector import ConnectionPool, LocalConnector
-from kubexm.pipeline import PIPELINES, Pipeline, failure_policy
+from kubexm.pipeline import PIPELINES, failure_policy
+from kubexm.pipeline.create import CreateCluster
+from kubexm.pipeline.delete import DeleteCluster
+from kubexm.pipeline.preflight import PreflightPipeline
 from kubexm.plan import ExecutionGraph, FailureMode, FailurePolicy
 from kubexm.runner import Runner
 from kubexm.runtime import PipelineContext, StepContext, builder
@@ -63,13 +66,11 @@ class Nothing(Step):
         return None
 
 
-class CreatePipeline(Pipeline):
+class CreatePipeline(CreateCluster):
     """A file, a command that waits to be let go and may fail, another file; and if asked for, many nodes of nothing."""
 
-    name = "create"
-
-    def __init__(self, *, probes: str = "none") -> None:
-        self.probes = probes
+    accepts = frozenset()
+    needs_assets = False
 
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """One after the other, host by host."""
@@ -94,22 +95,17 @@ class CreatePipeline(Pipeline):
         return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names, policy=failure_policy(ctx))
 
 
-class DeletePipeline(CreatePipeline):
+class DeletePipeline(DeleteCluster):
     """The same, by another name."""
 
-    name = "delete"
-
-    def __init__(self, *, keep_data: bool = False, keep_runtime: bool = False) -> None:
-        pass
+    leaves_hosts = False
+    plan = CreatePipeline.plan
 
 
-class LookPipeline(Pipeline):
+class LookPipeline(PreflightPipeline):
     """Looks, and changes nothing unless it may."""
 
-    name = "preflight"
-
-    def __init__(self, *, fix: bool = False) -> None:
-        self.changes = fix
+    needs_all_hosts = True
 
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """One node."""

@@ -11,7 +11,10 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from kubexm.cli.main import main
-from kubexm.pipeline import PIPELINES, Pipeline, failure_policy
+from kubexm.pipeline import PIPELINES, Edits, failure_policy
+from kubexm.pipeline.create import CreateCluster
+from kubexm.pipeline.delete import DeleteCluster
+from kubexm.pipeline.verify import VerifyPipeline
 from kubexm.plan import ExecutionGraph
 from kubexm.plan.fragment import join_after, join_per_host
 from kubexm.runtime import PipelineContext
@@ -22,7 +25,7 @@ from kubexm.task import FragmentBuilder
 PLACES = {
     "create": "tests.integration.web.work:CreatePipeline",
     "delete": "tests.integration.web.work:DeletePipeline",
-    "verify": "tests.integration.web.work:VerifyPipeline",
+    "verify": "tests.integration.web.work:LookPipeline",
 }
 ROOT = PurePosixPath("/run/try")
 FULL = rf"[ ! -e {ROOT}/full ] || {{ echo unpacking; printf '\033[1;31mno space\033[0m left\n' >&2; exit 7; }}"
@@ -40,13 +43,11 @@ def _once(script: str, name: str, creates: str) -> CommandRun:
     return CommandRun(command=script, name=name, creates=ROOT / creates, touches=resources(f"thing:{creates}"))
 
 
-class CreatePipeline(Pipeline):
+class CreatePipeline(CreateCluster):
     """Files everywhere, a service on the first host and then on all, and a look at it."""
 
-    name = "create"
-
-    def __init__(self, *, probes: str = "none") -> None:
-        self.probes = probes
+    accepts = frozenset({Edits.LIVE})
+    needs_assets = False
 
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """Three modules, one after the other."""
@@ -63,12 +64,14 @@ class CreatePipeline(Pipeline):
         return ExecutionGraph.build(self.name, whole, known_hosts=ctx.host_names, policy=failure_policy(ctx))
 
 
-class DeletePipeline(Pipeline):
+class DeletePipeline(DeleteCluster):
     """Takes the files away again."""
 
-    name = "delete"
+    needs_all_hosts = True
+    leaves_hosts = False
 
     def __init__(self, *, keep_data: bool = False, keep_runtime: bool = False) -> None:
+        super().__init__(keep_data=keep_data, keep_runtime=keep_runtime)
         self.keep_data = keep_data
 
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
@@ -79,11 +82,14 @@ class DeletePipeline(Pipeline):
         return ExecutionGraph.build(self.name, g.build(), known_hosts=ctx.host_names, policy=failure_policy(ctx))
 
 
-class VerifyPipeline(Pipeline):
+class LookPipeline(VerifyPipeline):
     """Looks, and changes nothing."""
 
-    name = "verify"
-    changes = False
+    needs_all_hosts = True
+
+    def __init__(self, *, probe: bool = True) -> None:
+        super().__init__(probe=probe)
+        self.changes = False
 
     def plan(self, ctx: PipelineContext) -> ExecutionGraph:
         """One node."""

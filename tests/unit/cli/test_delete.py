@@ -10,6 +10,7 @@ import pytest
 from kubexm.cli import running, terminal
 from kubexm.cli.exits import ExitCode
 from kubexm.cli.main import main
+from kubexm.plan import RunSpec
 from tests.unit.runtime.clusters import cluster_file
 from tests.unit.service.work import CLUSTER
 
@@ -24,10 +25,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What would have been run."""
     runs: list[dict[str, Any]] = []
 
-    def run(ctx: object, pipeline: str, file: Path, **options: Any) -> None:
-        runs.append({"pipeline": pipeline, "file": file, **options})
+    def run(ctx: object, spec: RunSpec, file: Path, **options: Any) -> None:
+        runs.append({"spec": spec, "file": file})
 
-    monkeypatch.setattr(running, "run_pipeline", run)
+    monkeypatch.setattr(running, "run_spec", run)
     return runs
 
 
@@ -55,7 +56,7 @@ def test_the_name_is_enough(
     typed(monkeypatch, name_of(file))
     assert delete("-f", str(file), "--keep-data") == ExitCode.DONE
     (run,) = started
-    assert (run["pipeline"], run["keep_data"], run["keep_runtime"]) == ("delete", True, False)
+    assert run["spec"] == RunSpec("delete", {"keep_data": True})
     assert "It keeps etcd's data and volumes of pods." in capsys.readouterr().err
 
 
@@ -67,7 +68,7 @@ def test_another_word_is_not(
     assert started == []
     shown = capsys.readouterr().err
     assert "the cluster and all data in it" in shown
-    assert "'yes' is not the name of the cluster: nothing was deleted" in shown
+    assert "'yes' is not the name of the cluster: nothing was changed" in shown
 
 
 def test_with_nobody_to_ask_it_takes_an_option(
@@ -77,10 +78,10 @@ def test_with_nobody_to_ask_it_takes_an_option(
     assert delete("-f", str(file)) == ExitCode.USAGE
     assert "give --yes if it is meant" in capsys.readouterr().err
     assert delete("-f", str(file), "--yes", "--keep-runtime") == ExitCode.DONE
-    assert [(run["keep_runtime"], run["dry_run"]) for run in started] == [(True, False)]
+    assert [run["spec"] for run in started] == [RunSpec("delete", {"keep_runtime": True})]
 
 
 def test_looking_needs_no_name(file: Path, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     typed(monkeypatch, None)
     assert delete("-f", str(file), "--dry-run") == ExitCode.DONE
-    assert started[0]["dry_run"]
+    assert started[0]["spec"].dry_run

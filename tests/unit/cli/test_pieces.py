@@ -12,10 +12,10 @@ import pytest
 from kubexm.cli.fleet import _Answers
 from kubexm.cli.options import cluster_file, host_names, several
 from kubexm.cli.output import Boxes, Drawn, Shown, Streamed, show_data, show_table
-from kubexm.cli.run_views import chosen
 from kubexm.connector import CommandResult
 from kubexm.errors import ConnectError, UsageError
 from kubexm.plan.render import Collapse, PlanFormat
+from kubexm.service.local_runs import chosen
 
 
 def test_several() -> None:

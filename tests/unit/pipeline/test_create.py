@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from kubexm.assets import catalog
-from kubexm.plan import ExecutionGraph
+from kubexm.plan import ExecutionGraph, RunSpec
 from kubexm.plan.render import PlanFormat, render
 from kubexm.service import ClusterService, ServiceOptions
 
@@ -33,7 +33,7 @@ async def planned(directory: Path, **spec: Any) -> ExecutionGraph:
     with file.open("w") as out:
         YAML(typ="safe").dump(document, out)
     service = ClusterService(ServiceOptions(work_dir=str(directory / "work")))
-    return (await service.plan(file, "create", offline=True)).graph
+    return (await service.plan(file, RunSpec.of("create"), offline=True)).graph
 
 
 def assert_golden(name: str, graph: ExecutionGraph) -> None:

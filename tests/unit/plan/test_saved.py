@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubexm.errors import KubexmError, PlanError, StalePlanError
-from kubexm.plan import SavedPlan, changed_paths
+from kubexm.plan import RunSpec, SavedPlan, changed_paths
 from kubexm.runner import Facts
 from kubexm.runtime import FactsTrace
 from tests.unit.plan.paper import graph, node
@@ -27,7 +27,7 @@ def plan() -> SavedPlan:
     assert facts.os.family == "debian"
     facts.has_command("zfs")
     return SavedPlan(
-        pipeline="preflight",
+        spec=RunSpec("preflight", {"fix": True}, only=("one", "two")),
         cluster="prod",
         file="/etc/prod.yaml",
         config=CONFIG,
@@ -109,13 +109,23 @@ def test_a_file_cut_anywhere_is_refused(tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"[" * 200_000, b"null", b'{"format": "kubexm-plan/0"}', b"\xff\xfe", b"kind: Cluster\n"]
+    "content", [b"", b"[]", b"[" * 200_000, b"null", b'{"format": "other/1"}', b"\xff\xfe", b"kind: Cluster\n"]
 )
 def test_what_is_no_plan_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "plan.kxp"
     path.write_bytes(content)
     with pytest.raises(PlanError, match="not a saved plan"):
         SavedPlan.load(path)
+
+
+def test_a_plan_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.kxp"
+    path.write_text('{"format": "kubexm-plan/1", "pipeline": "create"}')
+    with pytest.raises(
+        PlanError, match="a plan of format kubexm-plan/1, and this version reads kubexm-plan/2"
+    ) as caught:
+        SavedPlan.load(path)
+    assert caught.value.hint == "make it again with `kubexm plan --save`"
 
 
 def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from kubexm.errors import JournalError, LeaseHeldError, PlanError, StalePlanError, UsageError
 from kubexm.events import Event, EventKind
-from kubexm.plan import ExecutionGraph, Prediction, RunStatus, State
+from kubexm.plan import ExecutionGraph, Prediction, RunSpec, RunStatus, State
 from kubexm.runner.facts.model import ClusterMarker
 from kubexm.runtime import ClusterLease, Context, RuntimeBuilder
-from kubexm.service import ClusterService, RunFiles, RunInfo, ServiceOptions
+from kubexm.service import ClusterService, RunFiles, RunInfo, ServiceOptions, Watch
 from tests.unit.runtime.clusters import cluster_file, needs_root
 from tests.unit.service.work import CLUSTER
 
@@ -36,7 +36,7 @@ async def test_a_run_is_done_kept_and_a_second_one_changes_nothing(
     service: ClusterService, cluster: Path, root: Path
 ) -> None:
     (root / "permit").touch()
-    result = await service.run(cluster, "work", root=str(root))
+    result = await service.run(cluster, RunSpec.of("work", root=str(root)))
     assert result.status is RunStatus.SUCCEEDED
     assert (root / "second").read_text() == "two"
     info = only_run(service, cluster)
@@ -45,7 +45,7 @@ async def test_a_run_is_done_kept_and_a_second_one_changes_nothing(
     assert (info.units, info.dry_run) == (3, False)
     assert info.ended is not None
     assert service.run_files(result.run, cluster).process() is None
-    again = await service.run(cluster, "work", root=str(root))
+    again = await service.run(cluster, RunSpec.of("work", root=str(root)))
     assert not again.changed
     assert [run.id for run in service.runs(cluster)] == [result.run, again.run]
 
@@ -53,7 +53,7 @@ async def test_a_run_is_done_kept_and_a_second_one_changes_nothing(
 async def test_a_failed_run_is_resumed_with_the_graph_it_began_with(
     service: ClusterService, cluster: Path, root: Path
 ) -> None:
-    failed = await service.run(cluster, "work", root=str(root))
+    failed = await service.run(cluster, RunSpec.of("work", root=str(root)))
     assert failed.status is RunStatus.FAILED
     assert failed.nodes["work.files.second"].state is State.BLOCKED
     (root / "permit").touch()
@@ -66,7 +66,7 @@ async def test_a_failed_run_is_resumed_with_the_graph_it_began_with(
     assert kinds.count(EventKind.RUN_STARTED) == kinds.count(EventKind.RUN_RESUMED) == 1
     assert [event.seq for event in files.events()] == list(range(1, len(kinds) + 1))
     assert only_run(service, cluster).status == "succeeded"
-    logs = {log.node: log.state for log in service.step_logs(files.path)}
+    logs = {log.node: log.state for log in files.step_logs()}
     assert logs == {
         "work.files.first": "succeeded",
         "work.files.gate": "satisfied",
@@ -77,7 +77,7 @@ async def test_a_failed_run_is_resumed_with_the_graph_it_began_with(
 async def test_a_dry_run_changes_nothing_takes_no_lease_and_is_not_resumed(
     service: ClusterService, cluster: Path, root: Path, tmp_path: Path
 ) -> None:
-    result = await service.run(cluster, "work", dry_run=True, root=str(root))
+    result = await service.run(cluster, RunSpec.of("work", dry_run=True, root=str(root)))
     assert result.changed
     assert result.nodes["work.files.first"].hosts["n1"].prediction is Prediction.CHANGE
     assert not list(root.iterdir())
@@ -94,7 +94,7 @@ async def test_who_finds_the_cluster_taken_is_told_and_leaves_nothing_behind(
     await lease.acquire()
     try:
         with pytest.raises(LeaseHeldError, match="run other-run"):
-            await service.run(cluster, "work", root=str(root))
+            await service.run(cluster, RunSpec.of("work", root=str(root)))
     finally:
         await lease.release()
         await ctx.close()
@@ -123,7 +123,7 @@ async def test_a_second_run_is_refused_before_anything_is_looked_up(
     await lease.acquire()
     try:
         with pytest.raises(LeaseHeldError, match="run other-run"):
-            await service.run(cluster, "marked", root=str(root))
+            await service.run(cluster, RunSpec.of("marked", root=str(root)))
     finally:
         await lease.release()
         await ctx.close()
@@ -153,7 +153,7 @@ async def test_a_plan_stands_on_facts_that_hold_under_the_lease(
 
     monkeypatch.setattr(ClusterLease, "acquire", late)
     before = time.time()
-    result = await service.run(cluster, "marked", root=str(root))
+    result = await service.run(cluster, RunSpec.of("marked", root=str(root)))
     assert result.status is RunStatus.SUCCEEDED
     assert [(root / f"mark-{name}").read_text() for name in ("n1", "n2")] == ["marked-meanwhile"] * 2
     assert before <= result.started, "connecting and planning are part of what a run takes"
@@ -161,11 +161,11 @@ async def test_a_plan_stands_on_facts_that_hold_under_the_lease(
     assert result.started < first.time
     # Where nobody was in between, facts are gathered once.
     monkeypatch.delattr(RuntimeBuilder, "again")
-    assert (await service.run(cluster, "marked", root=str(root))).status is RunStatus.SUCCEEDED
+    assert (await service.run(cluster, RunSpec.of("marked", root=str(root)))).status is RunStatus.SUCCEEDED
 
 
 async def test_a_run_that_is_held_is_not_resumed(service: ClusterService, cluster: Path, root: Path) -> None:
-    failed = await service.run(cluster, "work", root=str(root))
+    failed = await service.run(cluster, RunSpec.of("work", root=str(root)))
     files = service.run_files(failed.run, cluster)
     with files.held(), pytest.raises(UsageError, match=r"is still running \(process \d+\)") as caught:
         await service.resume(files.path)
@@ -173,7 +173,7 @@ async def test_a_run_that_is_held_is_not_resumed(service: ClusterService, cluste
 
 
 async def test_of_two_who_resume_at_once_one_goes_on(service: ClusterService, cluster: Path, root: Path) -> None:
-    failed = await service.run(cluster, "work", root=str(root))
+    failed = await service.run(cluster, RunSpec.of("work", root=str(root)))
     (root / "permit").touch()
     path = service.run_files(failed.run, cluster).path
     outcomes = await asyncio.gather(service.resume(path), service.resume(path), return_exceptions=True)
@@ -186,7 +186,7 @@ async def test_of_two_who_resume_at_once_one_goes_on(service: ClusterService, cl
 async def test_an_edit_guards_a_resume_and_connection_settings_do_not(
     service: ClusterService, cluster: Path, root: Path
 ) -> None:
-    failed = await service.run(cluster, "work", root=str(root))
+    failed = await service.run(cluster, RunSpec.of("work", root=str(root)))
     path = service.run_files(failed.run, cluster).path
     cluster_file(cluster.parent, CLUSTER + "\nkubernetes: {clusterName: other}")
     with pytest.raises(
@@ -203,7 +203,7 @@ async def test_a_saved_plan_is_applied_exactly(
     service: ClusterService, cluster: Path, root: Path, tmp_path: Path
 ) -> None:
     (root / "permit").touch()
-    planned = await service.plan(cluster, "work", root=str(root), skip=["work.files.second"])
+    planned = await service.plan(cluster, RunSpec.of("work", root=str(root), skip=["work.files.second"]))
     assert not planned.offline
     assert not planned.unreached
     planned.save(tmp_path / "plan.kxp")
@@ -212,14 +212,14 @@ async def test_a_saved_plan_is_applied_exactly(
     assert result.nodes["work.files.second"].state is State.EXCLUDED
     assert service.run_files(result.run, cluster).graph().digest == planned.graph.digest
     moved = cluster.rename(tmp_path / "moved.yaml")
-    again = await service.apply(tmp_path / "plan.kxp", moved)
-    assert service.run_files(again.run, moved).request().file == str(moved), "a resume looks where it is now"
+    again = await service.apply(tmp_path / "plan.kxp", file=moved)
+    assert service.run_files(again.run, moved).record().file == str(moved), "a resume looks where it is now"
 
 
 async def test_a_saved_plan_refuses_what_has_changed(
     service: ClusterService, cluster: Path, root: Path, tmp_path: Path
 ) -> None:
-    planned = await service.plan(cluster, "work", root=str(root))
+    planned = await service.plan(cluster, RunSpec.of("work", root=str(root)))
     replace(planned.saved, reads=tuple(replace(read, value="plan9") for read in planned.saved.reads)).save(
         tmp_path / "plan.kxp"
     )
@@ -237,24 +237,24 @@ async def test_a_saved_plan_refuses_what_has_changed(
 async def test_offline_a_plan_needs_no_host_and_is_the_same_each_time(
     service: ClusterService, cluster: Path, root: Path
 ) -> None:
-    one = await service.plan(cluster, "work", offline=True, root=str(root))
-    two = await service.plan(cluster, "work", offline=True, root=str(root))
+    one = await service.plan(cluster, RunSpec.of("work", root=str(root)), offline=True)
+    two = await service.plan(cluster, RunSpec.of("work", root=str(root)), offline=True)
     assert one.offline
     assert one.graph.to_json() == two.graph.to_json()
 
 
 async def test_what_is_not_required_or_not_there_is_said(service: ClusterService, cluster: Path, root: Path) -> None:
     with pytest.raises(UsageError, match="idle: there is nothing to do for demo"):
-        await service.run(cluster, "idle", root=str(root))
+        await service.run(cluster, RunSpec.of("idle", root=str(root)))
     with pytest.raises(UsageError, match="there is no pipeline 'wrk'") as caught:
-        await service.run(cluster, "wrk", root=str(root))
+        await service.run(cluster, RunSpec.of("wrk", root=str(root)))
     assert caught.value.hint == "did you mean `work`?"
     with pytest.raises(UsageError, match="there is no run 'x' here"):
         service.run_files("x", cluster)
 
 
 async def test_parts_of_a_pipeline_by_name(service: ClusterService, cluster: Path, root: Path) -> None:
-    planned = await service.plan(cluster, "work", only=["work.files.first"], root=str(root))
+    planned = await service.plan(cluster, RunSpec.of("work", only=["work.files.first"], root=str(root)))
     states = {node.id: node.excluded for node in planned.graph.nodes.values()}
     assert states == {
         "work.files.first": "",
@@ -262,7 +262,7 @@ async def test_parts_of_a_pipeline_by_name(service: ClusterService, cluster: Pat
         "work.files.second": "not named by --only",
     }
     with pytest.raises((UsageError, PlanError), match="selects nothing"):
-        await service.plan(cluster, "work", only=["work.flies"], root=str(root))
+        await service.plan(cluster, RunSpec.of("work", only=["work.flies"], root=str(root)))
 
 
 async def test_facts_of_some_hosts(service: ClusterService, cluster: Path) -> None:
@@ -294,8 +294,8 @@ async def test_observers_see_the_plan_first_and_cannot_stop_a_run(
 ) -> None:
     (root / "permit").touch()
     good, bad = Watching(broken=False), Watching(broken=True)
-    quiet = ClusterService(ServiceOptions(logger=logging.getLogger("kubexm.test"), parallel=3))
-    result = await quiet.run(cluster, "work", observers=[bad, good], root=str(root))
+    quiet = ClusterService(ServiceOptions(logger=logging.getLogger("kubexm.test")))
+    result = await quiet.run(cluster, RunSpec.of("work", root=str(root), parallel=3), Watch(observers=(bad, good)))
     assert result.status is RunStatus.SUCCEEDED
     assert len(good.graphs) == 1
     assert good.events[-1].kind is EventKind.RUN_ENDED
@@ -306,8 +306,8 @@ async def test_a_run_that_cannot_be_read_does_not_hide_the_others(
     service: ClusterService, cluster: Path, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (root / "permit").touch()
-    one = await service.run(cluster, "work", root=str(root))
-    two = await service.run(cluster, "work", root=str(root))
+    one = await service.run(cluster, RunSpec.of("work", root=str(root)))
+    two = await service.run(cluster, RunSpec.of("work", root=str(root)))
     broken = service.run_files(one.run, cluster)
     broken.journal.write_bytes(b"rubbish\n" + broken.journal.read_bytes())
     assert [run.id for run in service.runs(cluster)] == [two.run]
@@ -320,13 +320,15 @@ async def test_a_run_that_cannot_be_read_does_not_hide_the_others(
 async def test_runs_are_found_below_the_working_directory_too(
     service: ClusterService, cluster: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = await service.run(cluster, "work", root=str(root))
+    result = await service.run(cluster, RunSpec.of("work", root=str(root)))
     monkeypatch.chdir(cluster.parent)
     assert [run.id for run in service.runs()] == [result.run]
-    assert service.run_info(result.run).status == "failed"
-    assert service.log_text(result.run, "work.files.first", "n1")
-    assert service.log_text(result.run, "work.files.second", "n2") == ""
+    run = service.find(result.run)
+    assert run.info().status == "failed"
+    assert run.log_text("work.files.first", "n1")
+    assert run.log_text("work.files.second", "n2") == ""
+    assert run.resume_words() == ("kubexm", "runs", "resume", result.run)
     with pytest.raises(UsageError, match="is not running"):
-        service.cancel(result.run)
+        run.cancel()
     monkeypatch.chdir("/")
     assert service.runs() == []

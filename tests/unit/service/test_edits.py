@@ -12,6 +12,8 @@ from kubexm.components.identity.record import ClusterRecord, SpecRecorded, SpecR
 from kubexm.components.milestones import API_READY
 from kubexm.errors import ConfigError
 from kubexm.module import Module, link
+from kubexm.pipeline import Edits
+from kubexm.pipeline.create import CreateCluster
 from kubexm.plan import ExecutionFragment
 from kubexm.plan.codec import decode, encode
 from kubexm.releases import default_kubernetes
@@ -39,11 +41,15 @@ def fleet(tmp_path: Path) -> Fleet:
 
 
 async def judge(fleet: Fleet, more: str = "", **replaced: str) -> None:
+    await judge_for(CreateCluster.accepts, fleet, more, **replaced)
+
+
+async def judge_for(accepts: frozenset[Edits], fleet: Fleet, more: str = "", **replaced: str) -> None:
     text = HA.format(more=more)
     for old, new in replaced.items():
         text = text.replace(old, new)
     fleet.text = text
-    await judge_edits(fleet.context())
+    await judge_edits(fleet.context(), accepts)
 
 
 async def test_no_edit_costs_one_read_on_one_host(fleet: Fleet) -> None:
@@ -74,6 +80,22 @@ async def test_an_upgrade_is_refused_and_no_command_is_named_that_does_not_exist
     assert "kubexm upgrade" not in caught.value.message + caught.value.hint
     with pytest.raises(ConfigError, match="Kubernetes cannot be downgraded"):
         await judge(fleet, "  kubernetes: {version: v1.33.0}")
+
+
+async def test_a_pipeline_that_accepts_versions_gets_them(fleet: Fleet) -> None:
+    accepts = frozenset({Edits.LIVE, Edits.VERSIONS})
+    await judge_for(accepts, fleet, "  kubernetes: {version: v1.37.1, apiServer: {extraArgs: {v: 2}}}")
+
+
+async def test_one_that_accepts_less_names_the_command_for_the_rest(fleet: Fleet) -> None:
+    with pytest.raises(ConfigError, match=r"spec.system.timezone: .* → UTC") as caught:
+        await judge_for(frozenset({Edits.REMOVED}), fleet, "  system: {timezone: UTC}")
+    assert caught.value.hint == "put the old values back, or apply the edits with `kubexm create cluster`"
+
+
+async def test_one_that_accepts_nothing_does_not_look(fleet: Fleet) -> None:
+    await judge_for(frozenset(), fleet, "  network: {podCIDR: 10.50.0.0/16}")
+    assert not any(one.commands for one in fleet.connectors.values())
 
 
 async def test_a_host_that_moved_is_refused(fleet: Fleet) -> None:

@@ -15,17 +15,17 @@ import pytest
 
 from kubexm.errors import JournalError, KubexmError, UsageError
 from kubexm.events import Event, EventKind
-from kubexm.service import RunFiles, RunRequest
+from kubexm.plan import RunSpec
+from kubexm.service import RunFiles, RunRecord
 from kubexm.service.run_files import _process_start
 from kubexm.store import to_line
 from tests.unit.plan.paper import graph, node
 
-REQUEST = RunRequest(
+RECORD = RunRecord(
     id="20250101-000000-abcd",
     cluster="demo",
-    pipeline="work",
+    spec=RunSpec("work", {"root": "/tmp"}),
     file="/etc/cluster.yaml",
-    dry_run=False,
     changes=True,
     config={"spec": {"hosts": [{"name": "n1"}]}},
 )
@@ -33,7 +33,7 @@ REQUEST = RunRequest(
 
 @pytest.fixture
 def files(tmp_path: Path) -> RunFiles:
-    return RunFiles.create(tmp_path / "runs" / REQUEST.id, REQUEST, graph(node("one", "ab")))
+    return RunFiles.create(tmp_path / "runs" / RECORD.id, RECORD, graph(node("one", "ab")))
 
 
 def journal(files: RunFiles, *events: tuple[EventKind, dict[str, Any]]) -> None:
@@ -45,11 +45,11 @@ STARTED: tuple[EventKind, dict[str, Any]] = (EventKind.RUN_STARTED, {"units": 2}
 
 
 def test_request_and_graph_come_back_and_are_private(files: RunFiles) -> None:
-    assert files.request() == REQUEST
+    assert files.record() == RECORD
     assert files.graph() == graph(node("one", "ab"))
     assert stat.S_IMODE(files.path.stat().st_mode) == 0o700
     with pytest.raises(KubexmError, match="cannot be made: File exists"):
-        RunFiles.create(files.path, REQUEST, graph(node("one")))
+        RunFiles.create(files.path, RECORD, graph(node("one")))
 
 
 def test_while_it_is_held_it_runs_and_nobody_else_can_hold_it(files: RunFiles) -> None:
@@ -96,7 +96,7 @@ def test_cancel_asks_the_process_that_carries_it_out(files: RunFiles, process: s
     files.cancel()
     assert process.wait(30) == -signal.SIGINT
     assert files.process() is None
-    with pytest.raises(UsageError, match=rf"run {REQUEST.id} is not running"):
+    with pytest.raises(UsageError, match=rf"run {RECORD.id} is not running"):
         files.cancel()
 
 
@@ -133,7 +133,7 @@ def test_logs_of_a_unit_are_read_whole(files: RunFiles) -> None:
 def test_damage_is_told_with_the_files_name(files: RunFiles, name: str, content: str) -> None:
     (files.path / name).write_text(content)
     with pytest.raises(JournalError, match=name):
-        files.request() if name == "run.json" else files.graph()
+        files.record() if name == "run.json" else files.graph()
 
 
 def test_what_is_missing_is_told_with_its_name(files: RunFiles, tmp_path: Path) -> None:
@@ -166,3 +166,12 @@ def test_a_run_of_older_code_is_shown_as_far_as_it_is_known(files: RunFiles) -> 
     assert [(node.id, node.step.describe()) for node in known.nodes.values()] == [("m.t.one", "SomethingRemoved")]
     (files.path / "graph.json").unlink()
     assert list(files.known_graph().nodes) == [""], "the journal has the rest"
+
+
+def test_a_run_of_another_format_is_refused_with_both_numbers(files: RunFiles) -> None:
+    data = json.loads((files.path / "run.json").read_text())
+    for old, message in (({**data, "format": 3}, "format 3"), ({"id": RECORD.id, "pipeline": "work"}, "format 1")):
+        (files.path / "run.json").write_text(json.dumps(old))
+        with pytest.raises(JournalError, match=f"the {message}, and this version of kubexm reads format 2") as caught:
+            files.record()
+        assert "starting anew is always safe" in caught.value.hint

@@ -10,8 +10,8 @@ import pytest
 from kubexm.assets.catalog import Install
 from kubexm.components.assets import AssetPresent
 from kubexm.errors import AssetError
-from kubexm.pipeline import PIPELINES, Pipeline, failure_policy
-from kubexm.plan import ExecutionGraph, RunStatus
+from kubexm.pipeline import PIPELINES, Kind, Option, Pipeline, failure_policy
+from kubexm.plan import ExecutionGraph, RunSpec, RunStatus
 from kubexm.runtime import PipelineContext
 from kubexm.service import ClusterService
 from kubexm.step import FilePresent
@@ -26,6 +26,7 @@ class Installing(Pipeline):
     """Puts kubectl on the first host, in a directory of the test."""
 
     name = "install"
+    options = (Option(name="into", kind=Kind.TEXT, required=True, help="Where it goes."),)
     needs_assets = True
 
     def __init__(self, *, into: str) -> None:
@@ -57,10 +58,10 @@ def file(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 async def test_what_is_installed_comes_from_the_bundle(file: Path, root: Path) -> None:
     whole_bundle(file.parent / "bundle")
-    result = await ClusterService().run(file, "install", into=str(root))
+    result = await ClusterService().run(file, RunSpec.of("install", into=str(root)))
     assert result.status is RunStatus.SUCCEEDED
     assert (root / "kubectl").read_bytes() == content_of("kubectl")
-    again = await ClusterService().run(file, "install", into=str(root))
+    again = await ClusterService().run(file, RunSpec.of("install", into=str(root)))
     assert not again.changed
 
 
@@ -71,29 +72,29 @@ async def test_a_wrong_bundle_is_refused_before_anything_is_done(
     if wrong is not None:
         whole_bundle(file.parent / "bundle", **wrong)  # type: ignore[arg-type]
     with pytest.raises(AssetError):
-        await ClusterService().run(file, "install", into=str(root))
+        await ClusterService().run(file, RunSpec.of("install", into=str(root)))
     assert list(root.iterdir()) == []
     assert ClusterService().runs(file) == [], "it never became a run"
 
 
 async def test_a_part_that_installs_nothing_needs_no_bundle(file: Path, root: Path, tmp_path: Path) -> None:
     service = ClusterService()
-    planned = await service.plan(file, "install", only=["test.install.note"], into=str(root))
+    planned = await service.plan(file, RunSpec.of("install", only=["test.install.note"], into=str(root)))
     planned.save(tmp_path / "plan.kxp")
-    result = await service.run(file, "install", only=["test.install.note"], into=str(root))
+    result = await service.run(file, RunSpec.of("install", only=["test.install.note"], into=str(root)))
     assert result.status is RunStatus.SUCCEEDED
     assert [path.name for path in root.iterdir()] == ["note"]
     assert (await service.resume(service.run_files(result.run, file).path)).status is RunStatus.SUCCEEDED
     assert (await service.apply(tmp_path / "plan.kxp")).status is RunStatus.SUCCEEDED
     with pytest.raises(AssetError, match="there is no bundle"):
-        await service.run(file, "install", only=["test.install.kubectl"], into=str(root))
+        await service.run(file, RunSpec.of("install", only=["test.install.kubectl"], into=str(root)))
 
 
 async def test_a_plan_holds_sums_and_no_places_and_is_carried_out_with_that_bundle_only(
     file: Path, root: Path, tmp_path: Path
 ) -> None:
     bundle = whole_bundle(file.parent / "bundle")
-    planned = await ClusterService().plan(file, "install", into=str(root))
+    planned = await ClusterService().plan(file, RunSpec.of("install", into=str(root)))
     planned.save(tmp_path / "plan.kxp")
     text = json.dumps(json.loads((tmp_path / "plan.kxp").read_text())["graph"])
     assert "sums" in text
@@ -108,7 +109,7 @@ async def test_a_plan_holds_sums_and_no_places_and_is_carried_out_with_that_bund
 
 
 async def test_offline_a_plan_needs_no_bundle(file: Path, root: Path) -> None:
-    planned = await ClusterService().plan(file, "install", offline=True, into=str(root))
+    planned = await ClusterService().plan(file, RunSpec.of("install", into=str(root)), offline=True)
     step = planned.graph.nodes["test.install.kubectl"].step
     assert isinstance(step, AssetPresent)
     assert (step.version, step.sums) == (KUBERNETES, ())

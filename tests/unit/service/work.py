@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kubexm.errors import StepError
-from kubexm.pipeline import Pipeline, failure_policy
+from kubexm.pipeline import Kind, Option, Pipeline, failure_policy
 from kubexm.plan import ExecutionGraph
 from kubexm.runtime import PipelineContext, StepContext
 from kubexm.step import NOTHING, Check, FilePresent, Resources, Step
@@ -40,6 +40,7 @@ class WorkPipeline(Pipeline):
     """A file on each host, after the permission, before another one."""
 
     name = "work"
+    options = (Option(name="root", kind=Kind.TEXT, required=True, help="Where files go."),)
 
     def __init__(self, *, root: str) -> None:
         self._root = Path(root)

@@ -3,64 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kubexm import config
 from kubexm.cli.remote.asking import Asking
 from kubexm.cli.remote.following import event_of, told_by
-from kubexm.cli.remote.service import RemoteService
-from kubexm.cli.run_views import chosen
-from kubexm.errors import NotFoundError
 from kubexm.plan import ExecutionGraph, GraphExecutionResult, Span, Timeline, timeline_of
 from kubexm.plan.told import graph_of_data
 from kubexm.service import RunInfo
 from kubexm.store import StepLog, step_logs
 
 if TYPE_CHECKING:
-    from kubexm.cli.running import Watch
+    from kubexm.cli.remote.service import RemoteService
+    from kubexm.service import Watch
 
-__all__ = ["RemoteRun", "RemoteRuns"]
+__all__ = ["RemoteRun", "asked", "info_of"]
 
 T = TypeVar("T")
-_PAGE = 500
-
-
-class RemoteRuns:
-    """The tasks of a server."""
-
-    def __init__(self, service: RemoteService) -> None:
-        self._service = service
-
-    def latest(self, file: Path | None, most: int) -> list[RunInfo]:
-        """The latest first."""
-        return [_info(task) for task in self._tasks(file, most)]
-
-    def find(self, run: str, file: Path | None) -> RemoteRun:
-        """The task of this id, of the only id that starts so, or the last one."""
-        if run != "last":
-            with contextlib.suppress(NotFoundError):
-                return RemoteRun(self._service, asked(self._service, lambda asking: asking.get(f"tasks/{run}")))
-        tasks = {task["id"]: task for task in self._tasks(file, 1 if run == "last" else _PAGE)}
-        hint = "`kubexm runs list` shows those of the server"
-        return RemoteRun(self._service, tasks[chosen(run, list(tasks), hint)])
-
-    def _tasks(self, file: Path | None, most: int) -> list[dict[str, Any]]:
-        cluster = {} if file is None else {"cluster": config.load(file).cluster.name}
-
-        async def pages(asking: Asking) -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = []
-            cursor: dict[str, str] = {}
-            while True:
-                page = await asking.get("tasks", limit=min(most, _PAGE), **cluster, **cursor)
-                found += page["items"]
-                if len(found) >= most or not page["next"]:
-                    return found[:most]
-                cursor = {"cursor": page["next"]}
-
-        return asked(self._service, pages)
+PAGE = 500
 
 
 class RemoteRun:
@@ -71,10 +32,11 @@ class RemoteRun:
         self._task = task
         self.id: str = task["id"]
         self.place = f"{service.address.url}/api/v1/tasks/{self.id}"
+        self.logs: Path | None = None
 
     def info(self) -> RunInfo:
         """As lists show it."""
-        return _info(self._task)
+        return info_of(self._task)
 
     def step_logs(self) -> list[StepLog]:
         """The record of each (node, host) that ended."""
@@ -83,7 +45,7 @@ class RemoteRun:
             found: list[StepLog] = []
             cursor: dict[str, str] = {}
             while True:
-                page = await asking.get(f"tasks/{self.id}/logs", limit=_PAGE, **cursor)
+                page = await asking.get(f"tasks/{self.id}/logs", limit=PAGE, **cursor)
                 found += [StepLog(**each) for each in page["items"]]
                 if not page["next"]:
                     return found
@@ -134,11 +96,15 @@ class RemoteRun:
         """Asks the server to stop it."""
         asked(self._service, lambda asking: asking.post(f"tasks/{self.id}/cancel"))
 
-    def resume(self, watch: Watch, *, rollback: bool) -> Awaitable[GraphExecutionResult]:
-        """Has the server go on with it."""
-        return self._service.resume(
-            self.id, rollback=rollback, observers=watch.observers, cancellation=watch.cancellation
-        )
+    def resume(self, watch: Watch, *, rollback: bool = False) -> Awaitable[GraphExecutionResult]:
+        """Has the server continue it."""
+        return self._service.resume(self.id, watch, rollback=rollback)
+
+    def resume_words(self) -> tuple[str, ...]:
+        """The command line that continues it; empty if it cannot be continued."""
+        if not self._task["resumable"] or not self._task["changes"]:
+            return ()
+        return ("kubexm", *self._service.address.words, "runs", "resume", self.id)
 
 
 def asked(service: RemoteService, what: Callable[[Asking], Awaitable[T]]) -> T:
@@ -155,7 +121,7 @@ async def _next(told: Any) -> Any:
     return await anext(told)
 
 
-def _info(task: dict[str, Any]) -> RunInfo:
+def info_of(task: dict[str, Any]) -> RunInfo:
     name = task["pipeline"] or task["action"]
     return RunInfo(
         id=task["id"],

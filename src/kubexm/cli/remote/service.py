@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,20 +13,22 @@ from kubexm import config
 from kubexm.cli.remote.address import ServerAddress
 from kubexm.cli.remote.asking import Asking
 from kubexm.cli.remote.following import follow, watched
+from kubexm.cli.remote.runs import PAGE, RemoteRun, asked, info_of
 from kubexm.config import Loaded
 from kubexm.config.uploads import Upload, upload_of
-from kubexm.engine import Cancellation
 from kubexm.errors import ConfigError, ConflictError, HostError, NotFoundError, PlanError, UsageError
-from kubexm.events import Observer
-from kubexm.plan import GraphExecutionResult, SavedPlan
+from kubexm.pipeline import declared
+from kubexm.plan import GraphExecutionResult, RunSpec, SavedPlan
 from kubexm.runner import Facts
-from kubexm.service import ServiceOptions
+from kubexm.service import RunInfo, ServiceOptions, Watch
+from kubexm.service.local_runs import chosen
 from kubexm.service.reports import FactsReport, Planned
 from kubexm.service.selection import choose_hosts
 
 __all__ = ["RemoteService", "Uploaded"]
 
-_OWN_ROUTES = frozenset({"create", "delete", "verify", "preflight", "probe"})
+_WHAT = ("format", "pipeline", "options", "only", "skip")
+"""What a plan says itself."""
 
 
 class Uploaded:
@@ -40,6 +43,8 @@ class Uploaded:
 
 class RemoteService:
     """What ClusterService does, done by a server."""
+
+    is_remote = True
 
     def __init__(self, address: ServerAddress, options: ServiceOptions) -> None:
         self.address = address
@@ -132,25 +137,9 @@ class RemoteService:
 
     # Planning
 
-    async def plan(
-        self,
-        file: Path,
-        pipeline: str,
-        *,
-        offline: bool = False,
-        only: Sequence[str] = (),
-        skip: Sequence[str] = (),
-        **pipeline_options: Any,
-    ) -> Planned:
+    async def plan(self, file: Path, spec: RunSpec, *, offline: bool = False) -> Planned:
         """The plan, made by the server and kept there."""
-        body = {
-            "pipeline": pipeline,
-            "offline": offline,
-            "only": list(only),
-            "skip": list(skip),
-            "accept_new_host_keys": self._options.accept_new_host_keys,
-            **pipeline_options,
-        }
+        body = {**spec.to_json(), "offline": offline}
         async with self.asking() as asking:
             name = (await self._uploaded(asking, file)).name
             task = await watched(asking, await asking.post(f"clusters/{name}/plan", body))
@@ -159,57 +148,26 @@ class RemoteService:
 
     # Running
 
-    async def run(
-        self,
-        file: Path,
-        pipeline: str,
-        *,
-        dry_run: bool = False,
-        only: Sequence[str] = (),
-        skip: Sequence[str] = (),
-        rollback: bool = False,
-        observers: Sequence[Observer] = (),
-        cancellation: Cancellation | None = None,
-        **pipeline_options: Any,
-    ) -> GraphExecutionResult:
-        """Has the server plan and execute a pipeline, and watches it."""
-        body = self._body(dry_run=dry_run, rollback=rollback, only=list(only), skip=list(skip), **pipeline_options)
-        if pipeline not in _OWN_ROUTES:
-            body["pipeline"] = pipeline
+    async def run(self, file: Path, spec: RunSpec, watch: Watch | None = None) -> GraphExecutionResult:
+        """Has the server plan and execute what the spec asks for, and watches it."""
+        watch = watch or Watch()
         async with self.asking() as asking:
             name = (await self._uploaded(asking, file)).name
-            if pipeline == "delete":
-                body["confirm"] = name  # the person at the terminal has confirmed it
-            task = await asking.post(f"clusters/{name}/{pipeline if pipeline in _OWN_ROUTES else 'run'}", body)
-            return await follow(asking, task, observers, cancellation or Cancellation())
-
-    def _body(self, **said: Any) -> dict[str, Any]:
-        """What was said, without what goes without saying."""
-        options = {
-            "accept_new_host_keys": self._options.accept_new_host_keys,
-            "parallel": self._options.parallel,
-            "ignore_errors": self._options.ignore_errors,
-        }
-        kept = {name: value for name, value in (options | said).items() if value or name == "probe"}
-        return {name: value for name, value in kept.items() if (name, value) != ("probe", True)}
+            confirmed = {"confirm": name} if declared(spec.pipeline).confirms else {}  # at the terminal, before
+            task = await asking.post(f"clusters/{name}/run", {**spec.to_json(), **confirmed})
+            return await follow(asking, task, watch.observers, watch.cancellation)
 
     async def apply(
-        self,
-        saved: Path,
-        file: Path | None = None,
-        *,
-        dry_run: bool = False,
-        rollback: bool = False,
-        observers: Sequence[Observer] = (),
-        cancellation: Cancellation | None = None,
+        self, saved: Path, how: RunSpec | None = None, watch: Watch | None = None, *, file: Path | None = None
     ) -> GraphExecutionResult:
-        """Has the server carry out a plan it made, if it still has it exactly as it is here."""
+        """Has the server run a plan it made, if it still has it exactly as it is here."""
         content, plan = await asyncio.to_thread(saved.read_bytes), SavedPlan.load(saved)
+        watch, how = watch or Watch(), how or plan.spec
         async with self.asking() as asking:
             name = await self._same_plan(asking, plan, content)
-            body = self._body(dry_run=dry_run, rollback=rollback)
+            body = {name: value for name, value in how.to_json().items() if name not in _WHAT}
             task = await asking.post(f"plans/{name}/apply", body)
-            return await follow(asking, task, observers, cancellation or Cancellation())
+            return await follow(asking, task, watch.observers, watch.cancellation)
 
     async def _same_plan(self, asking: Asking, plan: SavedPlan, content: bytes) -> str:
         cursor: dict[str, str] = {}
@@ -227,20 +185,42 @@ class RemoteService:
                 )
             cursor = {"cursor": page["next"]}
 
-    async def resume(
-        self,
-        run: str,
-        *,
-        rollback: bool = False,
-        observers: Sequence[Observer] = (),
-        cancellation: Cancellation | None = None,
-    ) -> GraphExecutionResult:
-        """Has the server go on with a task."""
+    async def resume(self, run: str, watch: Watch, *, rollback: bool = False) -> GraphExecutionResult:
+        """Has the server continue a task."""
         if rollback:
             raise UsageError("a task on a server is resumed as it was asked for", hint="leave out --rollback")
         async with self.asking() as asking:
             task = await asking.post(f"tasks/{run}/resume")
-            return await follow(asking, task, observers, cancellation or Cancellation())
+            return await follow(asking, task, watch.observers, watch.cancellation)
+
+    # Runs
+
+    def latest(self, file: Path | None, most: int) -> list[RunInfo]:
+        """Tasks of the server, the latest first."""
+        return [info_of(task) for task in self._tasks(file, most)]
+
+    def find(self, run: str, file: Path | None = None) -> RemoteRun:
+        """The task of this id, of the only id that starts so, or the last one."""
+        if run != "last":
+            with contextlib.suppress(NotFoundError):
+                return RemoteRun(self, asked(self, lambda asking: asking.get(f"tasks/{run}")))
+        tasks = {task["id"]: task for task in self._tasks(file, 1 if run == "last" else PAGE)}
+        return RemoteRun(self, tasks[chosen(run, list(tasks), "`kubexm runs list` shows those of the server")])
+
+    def _tasks(self, file: Path | None, most: int) -> list[dict[str, Any]]:
+        cluster = {} if file is None else {"cluster": config.load(file).cluster.name}
+
+        async def pages(asking: Asking) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = []
+            cursor: dict[str, str] = {}
+            while True:
+                page = await asking.get("tasks", limit=min(most, PAGE), **cluster, **cursor)
+                found += page["items"]
+                if len(found) >= most or not page["next"]:
+                    return found[:most]
+                cursor = {"cursor": page["next"]}
+
+        return asked(self, pages)
 
 
 def _loaded(content: bytes) -> SavedPlan:

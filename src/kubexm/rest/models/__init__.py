@@ -11,7 +11,7 @@ from kubexm.rest.models.access import (
     TokenMade,
     TokenOut,
 )
-from kubexm.rest.models.asking import CreateIn, DeleteIn, PlanIn, PreflightIn, ProbeIn, RunIn, VerifyIn
+from kubexm.rest.models.asking import ApplyIn, PlanIn, RunIn, StartIn, start_model
 from kubexm.rest.models.basics import Page
 from kubexm.rest.models.clusters import (
     BundleOut,
@@ -27,6 +27,7 @@ from kubexm.rest.models.clusters import (
     ValidateIn,
     Validation,
 )
+from kubexm.rest.models.pipelines import OptionOut, PipelineOut
 from kubexm.rest.models.tasks import (
     ConnectingOut,
     CostOut,
@@ -45,6 +46,7 @@ from kubexm.rest.models.tasks import (
 )
 
 __all__ = [
+    "ApplyIn",
     "AuditOut",
     "AuditReportOut",
     "BundleOut",
@@ -52,8 +54,6 @@ __all__ = [
     "ClusterOut",
     "ConnectingOut",
     "CostOut",
-    "CreateIn",
-    "DeleteIn",
     "EditOut",
     "EventOut",
     "FactsOut",
@@ -64,13 +64,13 @@ __all__ = [
     "LoginIn",
     "MatrixOut",
     "NodeResultOut",
+    "OptionOut",
     "OutlineNode",
     "OutlineOut",
     "Page",
+    "PipelineOut",
     "PlanIn",
     "PlanOut",
-    "PreflightIn",
-    "ProbeIn",
     "Readiness",
     "RunIn",
     "SecretIn",
@@ -79,6 +79,7 @@ __all__ = [
     "SpanOut",
     "SpecIn",
     "SpecOut",
+    "StartIn",
     "StepLogOut",
     "TaskOut",
     "TimelineOut",
@@ -87,5 +88,5 @@ __all__ = [
     "TokenOut",
     "ValidateIn",
     "Validation",
-    "VerifyIn",
+    "start_model",
 ]

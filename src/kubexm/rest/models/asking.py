@@ -1,115 +1,120 @@
-"""What can be asked to be done with a cluster."""
+"""What can be asked to be done with a cluster. The schemas of runs are derived from what pipelines declare."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, create_model
 
-from kubexm.rest.models.basics import In, Selector
-from kubexm.service.wanted import Action, Wanted
+from kubexm.errors import UsageError
+from kubexm.pipeline import SHARED, Kind, Option, Pipeline, declared
+from kubexm.plan import RunSpec
+from kubexm.rest.models.basics import In, Selector, storable
 
-__all__ = ["CreateIn", "DeleteIn", "PlanIn", "PreflightIn", "ProbeIn", "RunIn", "VerifyIn"]
+__all__ = ["ApplyIn", "PlanIn", "RunIn", "StartIn", "start_model"]
 
-
-class _RunIn(In):
-    dry_run: bool = Field(default=False, description="Look only, and say what would be changed.")
-    only: list[Selector] = Field(default=[], max_length=200, description="Only these nodes, tasks or modules.")
-    skip: list[Selector] = Field(default=[], max_length=200, description="Not these nodes, tasks or modules.")
-    rollback: bool = Field(default=False, description="After a failure, undo what this run changed.")
-    accept_new_host_keys: bool = Field(default=False, description="Record keys of hosts seen for the first time.")
-    parallel: int | None = Field(default=None, ge=1, le=10_000, description="How many steps may run at once.")
-    ignore_errors: bool = Field(default=False, description="Report failures, and go on with all that can go on.")
-
-    def wanted(self, cluster: str, action: Action, pipeline: str, **options: Any) -> Wanted:
-        """What this asks the service for."""
-        return Wanted(
-            cluster=cluster,
-            action=action,
-            pipeline=pipeline,
-            options={name: value for name, value in options.items() if value},
-            dry_run=self.dry_run,
-            only=tuple(self.only),
-            skip=tuple(self.skip),
-            rollback=self.rollback,
-            accept_new_host_keys=self.accept_new_host_keys,
-            parallel=self.parallel,
-            ignore_errors=self.ignore_errors,
-        )
+_KEYS = "Record keys of hosts seen for the first time."
+_Name = Annotated[str, AfterValidator(storable), Field(min_length=1, max_length=300)]
+_PipelineName = Annotated[str, Field(pattern=r"^[a-z][a-z-]{0,31}$", examples=["preflight"])]
+_Options = Annotated[dict[str, Any], Field(max_length=50, description="The pipeline's own options.")]
+_Confirm = Annotated[str, Field(max_length=63, description="The name of the cluster, to be sure.", examples=["demo"])]
 
 
-class CreateIn(_RunIn):
-    """Bring the cluster to what its spec says."""
+class StartIn(In):
+    """Starts a run. The schema of each pipeline adds its options, and the settings of runs that it takes."""
 
-    probes: Literal["none", "api", "full"] = Field(
-        default="none", description="What to measure beside it if the cluster is running."
-    )
+    accept_new_host_keys: bool = Field(default=False, description=_KEYS)
 
-    def wanted(self, cluster: str, action: Action, pipeline: str, **options: Any) -> Wanted:
-        """What this asks the service for."""
-        chosen = {} if self.probes == "none" else {"probes": self.probes}
-        return super().wanted(cluster, action, pipeline, **options, **chosen)
+    def spec(self, pipeline: str) -> RunSpec:
+        """What was asked for, without what has its default."""
+        given = {name: getattr(self, name) for name in self.model_fields_set if name != "confirm"}
+        usual = {option.name: option.usual for option in declared(pipeline).all_options()}
+        return RunSpec.of(pipeline, **{name: value for name, value in given.items() if usual.get(name) != value})
 
-
-class ProbeIn(In):
-    """Measure what users of a running cluster experience."""
-
-    duration: float = Field(default=60.0, ge=1, le=86_400, description="Seconds to measure.")
-    baseline: float = Field(
-        default=0.0, ge=0, le=86_400, description="Seconds to measure idle, and again with every core busy, first."
-    )
-    probes: Literal["api", "full"] = Field(default="full", description="The API only, or everything.")
-    accept_new_host_keys: bool = Field(default=False, description="Record keys of hosts seen for the first time.")
-
-    def wanted(self, cluster: str) -> Wanted:
-        """What this asks the service for."""
-        return Wanted(
-            cluster=cluster,
-            action=Action.PROBE,
-            pipeline="probe",
-            options={"duration": self.duration, "baseline": self.baseline, "probes": self.probes},
-            accept_new_host_keys=self.accept_new_host_keys,
-        )
+    def refuse_unconfirmed(self, pipeline: str, cluster: str) -> None:
+        """Raises UsageError if the pipeline has to be confirmed with the name of the cluster, and was not."""
+        if declared(pipeline).confirms and getattr(self, "confirm", "") != cluster:
+            raise UsageError(
+                f"to {pipeline} {cluster}, confirm it with its name", hint=f'send {{"confirm": "{cluster}"}}'
+            )
 
 
-class VerifyIn(_RunIn):
-    """Prove that the cluster works."""
+class RunIn(StartIn):
+    """A run as the command line asks for it: a RunSpec, with the number of its format."""
 
-    probe: bool = Field(default=True, description="Also try it with pods that are removed afterwards.")
+    format: int = Field(default=1, description="Format of the request.")
+    pipeline: _PipelineName
+    options: _Options = Field(default_factory=dict)
+    dry_run: bool = Field(default=False, description=SHARED["dry_run"].help)
+    only: list[Selector] = Field(default=[], max_length=200, description=SHARED["only"].help)
+    skip: list[Selector] = Field(default=[], max_length=200, description=SHARED["skip"].help)
+    rollback: bool = Field(default=False, description=SHARED["rollback"].help)
+    parallel: int | None = Field(default=None, ge=1, le=10_000, description=SHARED["parallel"].help)
+    ignore_errors: bool = Field(default=False, description=SHARED["ignore_errors"].help)
+    confirm: _Confirm = ""
 
-    def wanted(self, cluster: str, action: Action, pipeline: str, **options: Any) -> Wanted:
-        """What this asks the service for."""
-        made = super().wanted(cluster, action, pipeline, **options)
-        return made if self.probe else replace(made, options={**made.options, "probe": False})
-
-
-class RunIn(_RunIn):
-    """Any pipeline by its name."""
-
-    pipeline: str = Field(pattern=r"^[a-z][a-z-]{0,31}$", examples=["preflight"])
-
-
-class PreflightIn(_RunIn):
-    """Check the hosts."""
-
-    fix: bool = Field(default=False, description="Mend what is safe to mend.")
-
-
-class DeleteIn(_RunIn):
-    """Give the hosts back as they were."""
-
-    confirm: str = Field(max_length=63, description="The name of the cluster, to be sure.", examples=["demo"])
-    keep_data: bool = False
-    keep_runtime: bool = False
+    def spec(self, pipeline: str = "") -> RunSpec:
+        """What was asked for; FormatError if it is of another version."""
+        return RunSpec.from_json(self.model_dump(exclude={"confirm"}))
 
 
 class PlanIn(In):
     """Plan a pipeline, and keep the plan for review."""
 
-    pipeline: str = Field(default="create", pattern=r"^[a-z][a-z-]{0,31}$", examples=["preflight"])
+    format: int = Field(default=1, description="Format of the request.")
+    pipeline: _PipelineName = "create"
+    options: _Options = Field(default_factory=dict)
     offline: bool = Field(default=False, description="Ask no host: plan from the spec and assumed facts alone.")
-    only: list[Selector] = Field(default=[], max_length=200)
-    skip: list[Selector] = Field(default=[], max_length=200)
-    fix: bool = False
-    accept_new_host_keys: bool = False
+    only: list[Selector] = Field(default=[], max_length=200, description=SHARED["only"].help)
+    skip: list[Selector] = Field(default=[], max_length=200, description=SHARED["skip"].help)
+    accept_new_host_keys: bool = Field(default=False, description=_KEYS)
+
+    def spec(self) -> RunSpec:
+        """What was asked for; FormatError if it is of another version."""
+        return RunSpec.from_json(self.model_dump(exclude={"offline"}))
+
+
+class ApplyIn(In):
+    """Run a plan exactly as it is. What is run is in the plan; this says how."""
+
+    dry_run: bool = Field(default=False, description=SHARED["dry_run"].help)
+    rollback: bool = Field(default=False, description=SHARED["rollback"].help)
+    accept_new_host_keys: bool = Field(default=False, description=_KEYS)
+    parallel: int | None = Field(default=None, ge=1, le=10_000, description=SHARED["parallel"].help)
+    ignore_errors: bool = Field(default=False, description=SHARED["ignore_errors"].help)
+
+    def spec(self, pipeline: str) -> RunSpec:
+        """How the plan is run."""
+        return RunSpec.of(pipeline, **self.model_dump())
+
+
+def start_model(pipeline: type[Pipeline]) -> type[StartIn]:
+    """The schema of the request that starts this pipeline."""
+    options = (*pipeline.all_options(), *(SHARED[name] for name in pipeline.takes))
+    fields: dict[str, Any] = {option.name: _field(option) for option in options}
+    if pipeline.confirms:
+        fields["confirm"] = (_Confirm, ...)
+    name = "".join(word.capitalize() for word in pipeline.name.split("-"))
+    return create_model(f"{name}In", __base__=StartIn, __doc__=pipeline.summary, **fields)
+
+
+def _field(option: Option) -> tuple[Any, Any]:
+    kinds: dict[Kind, Any] = {
+        Kind.FLAG: bool,
+        Kind.TEXT: _Name,
+        Kind.CHOICE: Literal[option.choices] if option.choices else str,
+        Kind.NUMBER: float,
+        Kind.COUNT: int,
+        Kind.NAMES: list[_Name],
+        Kind.HOSTS: list[_Name],
+    }
+    limits: dict[str, Any] = {"ge": option.least, "le": option.most, "max_length": None}
+    if option.kind in (Kind.NAMES, Kind.HOSTS):
+        limits["max_length"] = 1000
+    kind, default = kinds[option.kind], ... if option.required else option.usual
+    if default is None or (option.kind is Kind.TEXT and default == ""):
+        kind, default = kind | None, None
+    said = {name: value for name, value in limits.items() if value is not None}
+    return kind, Field(
+        default=list(default) if isinstance(default, tuple) else default, description=option.help, **said
+    )

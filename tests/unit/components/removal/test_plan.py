@@ -15,7 +15,7 @@ from kubexm.components.removal.guard import HostNotAnothers
 from kubexm.components.removal.local import WorkDirectoryCleared
 from kubexm.components.removal.restoring import HostRestored
 from kubexm.components.removal.steps import DirectoriesCleared, HostReleased, NetworkCleared, WorkloadsGone
-from kubexm.pipeline import leaves_hosts, pipeline_named
+from kubexm.pipeline import declared, pipeline_named
 from kubexm.pipeline.delete import DeleteCluster
 from kubexm.plan import Budget, ExecutionGraph
 from kubexm.runner.facts import ClusterMarker
@@ -132,7 +132,6 @@ def test_the_runtime_is_kept_on_demand(tmp_path: Path) -> None:
 
 
 def test_it_is_known_to_leave_hosts() -> None:
-    assert leaves_hosts("delete")
-    assert not leaves_hosts("preflight")
-    assert not leaves_hosts("nonsense")
+    assert declared("delete").leaves_hosts
+    assert not declared("preflight").leaves_hosts
     assert isinstance(pipeline_named("delete", keep_data=True), DeleteCluster)

@@ -3,6 +3,7 @@
 import { address, get, part, post, putJson, remove, upload } from "../api.js";
 import { h, put } from "../dom.js";
 import { attempt, notice } from "../parts/notices.js";
+import { button, offer, pipelines } from "../parts/offers.js";
 import { ask, badge, bar, byCode, since, tick } from "../parts/pieces.js";
 import { table } from "./tasks.js";
 import { ACTIVE } from "../states.js";
@@ -37,7 +38,8 @@ class ClusterPage {
   close() { clearInterval(this.timer); }
 
   async load(first = false) {
-    const [cluster, tasks] = await Promise.all([get(this.path), get("/tasks", { cluster: this.name, limit: 12 })]);
+    const [cluster, tasks, offers] = await Promise.all([get(this.path), get("/tasks", { cluster: this.name, limit: 12 }), pipelines()]);
+    this.offers = offers.filter((each) => each.button);
     const key = JSON.stringify([cluster, tasks]);
     if (key === this.key) return tick(this.element);
     const version = this.cluster?.version;
@@ -53,17 +55,13 @@ class ClusterPage {
   draw(tasks) {
     const { cluster } = this, busy = cluster.task && ACTIVE.has(cluster.task.state) && cluster.task.changes;
     const missing = [...(cluster.missing_secrets ?? []), ...(cluster.missing_files ?? [])].length > 0;
-    const act = (label, what, body, className) => h("button", { className, disabled: missing, onclick: () => this.start(what, body) }, label);
     put(this.head,
       h("p", { className: "crumbs" }, h("a", { href: "#/" }, "Clusters")),
       h("div", { className: "head" }, h("h1", {}, this.name),
         h("span", { className: `badge cluster-${cluster.state}` }, h("i", { "aria-hidden": "true" }, "●"), cluster.state),
         h("span", { className: "grow" }),
         this.may && h("div", { className: "row" },
-          h("button", { className: "primary", disabled: missing, onclick: () => this.plan("create") }, cluster.state === "registered" ? "Plan and create" : "Plan changes"),
-          act("Preflight", "preflight", {}),
-          act("Verify", "verify", {}),
-          h("button", { className: "danger-quiet", disabled: busy || missing, onclick: () => this.erase() }, "Delete"))));
+          this.offers.map((each) => button(each, { exists: cluster.state !== "registered", disabled: missing, busy, onclick: () => this.offer(each) })))));
     put(this.missing, missing && this.may ? this.giveMissing() : missing ? h("p", { className: "trouble" }, "Its spec names secrets or files that nobody stored yet.") : null);
     this.drawLatest();
     put(this.tasks, h("h2", {}, "Tasks"), tasks.length ? table(tasks, { cluster: false }) : h("p", { className: "dim" }, "Nothing was asked for yet."));
@@ -137,24 +135,11 @@ class ClusterPage {
     });
   }
 
-  async plan(pipeline) {
+  async offer(pipeline) {
     await attempt(async () => {
-      const task = await post(`${this.path}/plan`, { pipeline });
-      location.hash = `#/tasks/${task.id}?then=plan`;
+      const next = await offer(pipeline, this.name);
+      if (next) location.hash = next;
     });
-  }
-
-  async erase() {
-    const confirm = h("input", { name: "confirm", id: "confirm", autocomplete: "off", required: true, pattern: this.name, placeholder: this.name, autofocus: true });
-    const values = await ask({
-      title: `Delete ${this.name}?`,
-      words: h("p", {}, "Every host is given back as it was before. What ran on the cluster is lost. Type its name to be sure."),
-      fields: [h("label", { htmlFor: "confirm" }, "Name of the cluster"), confirm,
-        h("label", { className: "check" }, h("input", { type: "checkbox", name: "keep_data" }), "keep etcd's data and volumes"),
-        h("label", { className: "check" }, h("input", { type: "checkbox", name: "keep_runtime" }), "keep containerd")],
-      doIt: "Delete the cluster", danger: true,
-    });
-    if (values) await this.start("delete", { confirm: values.get("confirm"), keep_data: values.has("keep_data"), keep_runtime: values.has("keep_runtime") });
   }
 
   async forget() {

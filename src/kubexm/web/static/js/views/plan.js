@@ -4,6 +4,7 @@ import { get, part, post, text } from "../api.js";
 import { h, put } from "../dom.js";
 import { Graph } from "../parts/graph.js";
 import { attempt } from "../parts/notices.js";
+import { pipelines } from "../parts/offers.js";
 import { diff } from "../parts/pane.js";
 import { ask, since } from "../parts/pieces.js";
 import { count, idParts } from "../words.js";
@@ -89,7 +90,8 @@ class PlanPage {
   async apply(dry) {
     const { about } = this;
     if (!dry && about.changes) {
-      const sure = await ask({ title: `Carry out this plan on ${about.cluster}?`, words: h("p", {}, `${count(about.units, "unit")} of work on its hosts. It can be cancelled, and resumed, at any time.`), doIt: "Carry it out", danger: about.pipeline === "delete" });
+      const danger = (await pipelines()).some((each) => each.name === about.pipeline && each.confirms);
+      const sure = await ask({ title: `Carry out this plan on ${about.cluster}?`, words: h("p", {}, `${count(about.units, "unit")} of work on its hosts. It can be cancelled, and resumed, at any time.`), doIt: "Carry it out", danger });
       if (!sure) return;
     }
     await attempt(async () => {
