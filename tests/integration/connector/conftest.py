@@ -12,6 +12,7 @@ import pytest
 
 from kubexm.connector import Command, ConnectionPool, LocalConnector, SSHConnector
 from kubexm.testing import SshServer, why_no_sshd
+from tests.integration.conftest import MakeServer
 
 
 @dataclass(frozen=True)
@@ -48,5 +49,15 @@ async def way(request: pytest.FixtureRequest, pool: ConnectionPool, work: PurePo
         shutil.rmtree(store, ignore_errors=True)
         return
     server: SshServer = request.getfixturevalue("sshd")
-    user = "root" if request.param == "ssh-root" else "ops"
-    yield Way(pool.connector(user, server.settings(user)), work)
+    yield _over_ssh(request.param, pool, server, work)
+
+
+@pytest.fixture(params=["ssh-root", "ssh-sudo"])
+def own_way(request: pytest.FixtureRequest, pool: ConnectionPool, work: PurePosixPath, make_sshd: MakeServer) -> Way:
+    """A way to a host of its own: no other test has left anything in its /run."""
+    return _over_ssh(request.param, pool, make_sshd(), work)
+
+
+def _over_ssh(kind: str, pool: ConnectionPool, server: SshServer, work: PurePosixPath) -> Way:
+    user = "root" if kind == "ssh-root" else "ops"
+    return Way(pool.connector(user, server.settings(user)), work)
