@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,8 @@ from kubexm.cli.server_options import Database, DataDir, opened, places_of, requ
 from kubexm.cli.style import paint
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from kubexm.rest.serve import Certificate, Listening
     from kubexm.rest.state import Server
     from kubexm.service.places import Places
@@ -138,7 +140,19 @@ async def _serve(
         finally:
             listening.socket.close()
     finally:
-        await store.close()
+        await _to_its_end(store.close())
+
+
+async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
+    """Waits for it even if this task is cancelled: after Ctrl-C it is, as soon as the server has shut down."""
+    import asyncio
+
+    task = asyncio.ensure_future(closing)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 async def _first_token(store: Store, places: Places) -> str:

@@ -190,7 +190,9 @@ def test_tokens_keys_and_the_audit_from_the_command_line(start: Start, data: Pat
     assert other.process.wait(60) == 1
     assert "another kubexm server uses" in other.log.read_text()
     serving.process.send_signal(signal.SIGINT)
-    serving.process.wait(60)
+    assert serving.process.wait(60) == 0
+    assert serving.log.read_text().endswith("\nstopped\n")
+    assert "Traceback" not in serving.log.read_text()
     before = (data / "key").read_text()
     assert "sealed anew" in kubexm(data, "serve", "rotate-key").stdout
     after = (data / "key").read_text()
