@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import resource
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from kubexm.apis.v1alpha1 import edits
+from kubexm.apis.v1alpha1.rules.support import supported_on
 from kubexm.config import ConfigErrors, Problem, loads
 from kubexm.config.remote import references, refused
 from kubexm.store.texts import from_json, to_json
@@ -35,7 +37,8 @@ def main() -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
-        loaded = loads(request["text"], name="cluster.yaml", more=[refused] if request["sent"] else ())
+        rules = [refused, supported_on(datetime.now(UTC).date())] if request["sent"] else []
+        loaded = loads(request["text"], name="cluster.yaml", more=rules)
         old = loads(request["old"]).cluster if request["old"] else None
     except ConfigErrors as error:
         return {"problems": _plain(error.problems), "warnings": _plain(error.warnings)}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from kubexm.releases import end_of_life, minors
 from kubexm.rest.state import ServerSettings
 from tests.integration.rest.conftest import Running, registered
 from tests.integration.service.work import spec
@@ -92,6 +94,17 @@ async def test_a_spec_that_is_refused_says_where_and_leaves_nothing_behind(
     assert path in [each["path"] for each in checked["problems"]]
     assert (await client.get("/clusters")).json()["items"] == []
     assert await running.server.store.vault.secrets("demo") == []
+
+
+async def test_validating_warns_about_versions_past_upstream_support(running: Running, root: Path) -> None:
+    old = min(minors(), key=end_of_life)
+    assert end_of_life(old) < datetime.now(UTC).date(), "the catalog has a minor that upstream gave up"
+    text = spec(root).replace("spec:\n", f"spec:\n  kubernetes: {{version: v{old}.0}}\n", 1)
+    found = (await running.client("viewer").post("/validate", json={"spec": text})).json()
+    assert found["valid"]
+    warning = next(each for each in found["problems"] if each["path"] == "spec.kubernetes.version")
+    assert warning["severity"] == "warning"
+    assert "upstream support ended" in warning["message"]
 
 
 async def test_validating_says_what_an_edit_comes_to(running: Running, root: Path, demo: str) -> None:

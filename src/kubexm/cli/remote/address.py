@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 import socket
 import ssl
 import stat
+import time
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,9 +23,13 @@ from kubexm.cli.settings import Settings
 from kubexm.errors import KubexmError, UsageError
 from kubexm.redact import Secret
 
-__all__ = ["ServerAddress", "address_of"]
+__all__ = ["TRY_FOR", "ServerAddress", "address_of"]
 
+TRY_FOR = 30.0
+"""Seconds for which a server that does not answer is asked again; docs/service.md says so."""
 _TIMEOUT = 10.0
+_PAUSE = 0.5
+_logger = logging.getLogger("kubexm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +166,7 @@ def _certificate(host: str, port: int) -> bytes:
     context.verify_mode = ssl.CERT_NONE
     try:
         with (
-            socket.create_connection((host, port), timeout=_TIMEOUT) as near,
+            _connected(host, port) as near,
             context.wrap_socket(near, server_hostname=host) as far,
         ):
             shown = far.getpeercert(binary_form=True)
@@ -171,3 +177,18 @@ def _certificate(host: str, port: int) -> bytes:
     if not shown:
         raise KubexmError(f"{host}:{port} shows no certificate")
     return shown
+
+
+def _connected(host: str, port: int, try_for: float = TRY_FOR) -> socket.socket:
+    """A connection, tried again while nobody listens: the server may be restarting."""
+    until, told = time.monotonic() + try_for, False
+    while True:
+        try:
+            return socket.create_connection((host, port), timeout=_TIMEOUT)
+        except ConnectionError as error:
+            if time.monotonic() > until:
+                raise
+            if not told:
+                _logger.warning("%s:%d: %s; trying again for up to %g s", host, port, error, try_for)
+                told = True
+        time.sleep(_PAUSE)

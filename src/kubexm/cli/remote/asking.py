@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import uuid
 from collections.abc import AsyncGenerator
@@ -13,16 +14,17 @@ import httpx
 import orjson
 
 from kubexm import __version__
-from kubexm.cli.remote.address import ServerAddress
+from kubexm.cli.remote.address import TRY_FOR, ServerAddress
 from kubexm.cli.remote.errors import of_problem
 from kubexm.errors import KubexmError
 
 __all__ = ["Asking", "ServerGone"]
 
-_TRIES = 4
+_LONGEST_DELAY = 5.0
 _PATIENCE = httpx.Timeout(30.0, connect=10.0)
 _SILENCE = 50.0  # a server says that it is there more often than that
 _AGAIN = frozenset({429, 502, 503, 504})
+_logger = logging.getLogger("kubexm")
 
 
 class ServerGone(KubexmError):
@@ -32,8 +34,11 @@ class ServerGone(KubexmError):
 class Asking:
     """One server, asked with one token. Between `async with`."""
 
-    def __init__(self, address: ServerAddress) -> None:
+    def __init__(self, address: ServerAddress, *, try_for: float = TRY_FOR, pause: float = 0.3) -> None:
+        """`try_for`: seconds for which a request that nobody answers is made again, first after `pause`."""
         self.address = address
+        self._try_for = try_for
+        self._pause = pause
         self._client = httpx.AsyncClient(
             base_url=f"{address.url}/api/v1/",
             headers={"Authorization": f"Bearer {address.token.reveal()}", "User-Agent": f"kubexm/{__version__}"},
@@ -70,20 +75,35 @@ class Asking:
         headers = dict(request.pop("headers", {}))
         if method == "POST":
             headers["Idempotency-Key"] = str(uuid.uuid4())
-        delay, last = 0.3, ""
-        for number in range(_TRIES):
-            if number:
-                await asyncio.sleep(delay)
-                delay *= 3
+        loop = asyncio.get_running_loop()
+        began, delay, problem = loop.time(), self._pause, ""
+        while True:
+            told, pause = bool(problem), delay
+            answer: httpx.Response | None = None
             try:
                 answer = await self._client.request(method, path, headers=headers, **request)
             except httpx.TransportError as error:
                 _refuse_untrusted(self.address.url, error)
-                last = str(error) or type(error).__name__
-                continue
-            if answer.status_code not in _AGAIN or number == _TRIES - 1:
-                return _checked(answer)
-        raise ServerGone(f"{self.address.url} does not answer: {last}", hint="does `kubexm serve` run there?")
+                problem = str(error) or type(error).__name__
+            else:
+                if answer.status_code not in _AGAIN:
+                    if told:
+                        _logger.warning("%s answers again", self.address.url)
+                    return _checked(answer)
+                problem, pause = f"it answered with {answer.status_code}", max(delay, _wanted_pause(answer))
+            left = began + self._try_for - loop.time()
+            if left <= 0:
+                break
+            if not told:
+                _logger.warning("%s: %s; trying again for up to %g s", self.address.url, problem, self._try_for)
+            await asyncio.sleep(min(pause, left))
+            delay = min(2 * delay, _LONGEST_DELAY)
+        if answer is not None:
+            return _checked(answer)
+        raise ServerGone(
+            f"{self.address.url} does not answer after {self._try_for:g} s: {problem}",
+            hint="does `kubexm serve` run there?",
+        )
 
     async def stream(self, path: str, after: int) -> AsyncGenerator[tuple[str, Any]]:
         """Server-sent events behind a number, as kind and data; ServerGone if the line breaks before the end."""
@@ -102,6 +122,12 @@ class Asking:
         except httpx.TransportError as error:
             _refuse_untrusted(self.address.url, error)
             raise ServerGone(str(error) or type(error).__name__) from error
+
+
+def _wanted_pause(answer: httpx.Response) -> float:
+    """Seconds after which the server wants to be asked again."""
+    wanted = answer.headers.get("Retry-After", "")
+    return float(wanted) if wanted.isascii() and wanted.isdigit() else 0.0
 
 
 def _refuse_untrusted(url: str, error: BaseException) -> None:
