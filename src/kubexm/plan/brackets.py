@@ -6,7 +6,7 @@ closing node waits for is inside. Knows edges only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kubexm.plan.node import ExecutionNode
@@ -34,15 +34,9 @@ def brackets(nodes: Collection[ExecutionNode]) -> tuple[Bracket, ...]:
     closers = [node for node in nodes if node.closes]
     if not closers:
         return ()
-    before = _ancestors(nodes)
-    return tuple(
-        Bracket(
-            closer.closes,
-            closer.id,
-            frozenset(name for name in before[closer.id] if closer.closes in before[name]),
-        )
-        for closer in closers
-    )
+    place = {node.id: number for number, node in enumerate(ordered([*nodes]))}
+    above = {node.id: (*node.after, *node.after_same_host) for node in nodes}
+    return tuple(Bracket(one.closes, one.id, _between(one.closes, one.id, above, place)) for one in closers)
 
 
 def with_whole_brackets(names: Iterable[str], found: Sequence[Bracket]) -> set[str]:
@@ -77,12 +71,12 @@ def bad_brackets(nodes: Sequence[ExecutionNode]) -> list[str]:
 
 
 def _misplaced(nodes: Sequence[ExecutionNode]) -> list[str]:
-    before = _ancestors(nodes)
     found = brackets(nodes)
+    waits = {node.id: {*node.after, *node.after_same_host} for node in nodes}
     problems = [
         f"{one.closer}: closes {one.opener}, but does not wait for it"
         for one in found
-        if one.opener not in before[one.closer]
+        if not one.inside and one.opener not in waits[one.closer]
     ]
     openers = {one.opener: one for one in found}
     on_demand = {node.id for node in nodes if node.on_demand}
@@ -101,10 +95,15 @@ def _misplaced(nodes: Sequence[ExecutionNode]) -> list[str]:
     ]
 
 
-def _ancestors(nodes: Collection[ExecutionNode]) -> dict[str, frozenset[str]]:
-    """For each node, all that come before it."""
-    found: dict[str, frozenset[str]] = {}
-    for node in ordered([*nodes]):
-        above = (*node.after, *node.after_same_host)
-        found[node.id] = frozenset(above).union(*(found[name] for name in above))
-    return found
+def _between(opener: str, closer: str, above: Mapping[str, Sequence[str]], place: Mapping[str, int]) -> frozenset[str]:
+    """The nodes after one node and before another. Looks no further back than the first: plans can be long."""
+    seen, pending = {closer}, [closer]
+    while pending:
+        fresh = {name for name in above[pending.pop()] if place[name] > place[opener]} - seen
+        seen |= fresh
+        pending += fresh
+    below = {opener}
+    for name in sorted(seen, key=place.__getitem__):
+        if not below.isdisjoint(above[name]):
+            below.add(name)
+    return frozenset(below - {opener, closer})

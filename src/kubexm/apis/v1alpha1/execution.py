@@ -83,6 +83,12 @@ class Certs(Model):
     duration: Annotated[Duration, live("Validity of all other certificates.")] = timedelta(hours=8760)
 
 
+def _some(value: CountOrPercent) -> CountOrPercent:
+    if not value.value:
+        raise invalid(f"must be at least 1, found {value}", "write it like `1` or `10%`")
+    return value
+
+
 class Execution(Model):
     """How kubexm goes about its work."""
 
@@ -100,6 +106,18 @@ class Execution(Model):
             "the control plane are never among them."
         ),
     ] = CountOrPercent(10, percent=True)
+    max_unavailable: Annotated[
+        Annotated[CountOrPercent, AfterValidator(_some)],
+        live(
+            "Nodes that may be unavailable at the same time while work on a running cluster takes some out of service. "
+            "A count, or a share of all nodes: rounded down, but at least one. Every node that is not Ready or is "
+            "cordoned counts, whoever did it. Control planes are always changed one at a time."
+        ),
+    ] = CountOrPercent(1)
+
+    def unavailable_nodes(self, total: int) -> int:
+        """How many of this number of nodes may be unavailable at the same time: one at least."""
+        return max(1, self.max_unavailable.of(total))
 
     def lost_workers(self, roles: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], int]:
         """Of these hosts, by their roles, those that are workers and nothing that must not be lost; and how many may.

@@ -172,8 +172,12 @@ class FromText:
         parse: Callable[[object], Any] = cls.parse
         return core_schema.no_info_plain_validator_function(
             lambda value: value if isinstance(value, cls) else parse(value),
-            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
+            serialization=core_schema.plain_serializer_function_ser_schema(cls.written),
         )
+
+    def written(self) -> str | int:
+        """As it stands in a file."""
+        return str(self)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -212,6 +216,10 @@ class CountOrPercent(FromText):
             return min(self.value, total)
         least = 1 if self.value and total > 1 else 0
         return max(total * self.value // 100, least)
+
+    def written(self) -> str | int:
+        """A count is a number: as text it could not be read again."""
+        return str(self) if self.percent else self.value
 
     def __str__(self) -> str:
         return f"{self.value}%" if self.percent else str(self.value)

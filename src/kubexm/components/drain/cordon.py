@@ -15,7 +15,7 @@ from typing import Any, Final
 from kubexm.cache import Key
 from kubexm.components.api import KubeClient, kube_client
 from kubexm.components.drain.nodes import CORDONED, NodeState, find_state, node_ref, node_states, unavailable
-from kubexm.errors import ApiConflict, ApiNotFound, ApiUnavailable, StepError
+from kubexm.errors import ApiConflict, ApiError, ApiNotFound, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
 
@@ -38,7 +38,7 @@ class Cordoned(Step):
     undrained: str = ""
     """Why its pods are not evicted, for people."""
     without_api: bool = False
-    """Whether the work may be done though the API does not answer: it may be what brings the API back."""
+    """Whether the work is done also if the API cannot be asked: it may be what brings the API back."""
     patience: float = 120.0
     """Seconds to wait for nodes that are not Ready."""
 
@@ -46,10 +46,10 @@ class Cordoned(Step):
         """Reads the node. Whoever cordoned it: it is out of service then, and stays so if it was not kubexm."""
         try:
             node = await find_state(kube_client(ctx), ctx.subject)
-        except ApiUnavailable:
+        except ApiError as error:
             if not self.without_api:
                 raise
-            ctx.warn(f"the API does not answer through {ctx.host.name}: node {ctx.subject} is not cordoned")
+            ctx.warn(f"node {ctx.subject} is not cordoned, since the API cannot be asked: {error.message}")
             return Check(True)
         if node is None:
             return Check(True)

@@ -10,7 +10,7 @@ from typing import Final
 from kubexm.components.api import kube_client
 from kubexm.components.drain.cordon import BACK_IN_SERVICE
 from kubexm.components.drain.nodes import find_state
-from kubexm.errors import ApiUnavailable, StepError
+from kubexm.errors import ApiError, StepError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, OUTCOME, Check, Resources, Step, resources
 
@@ -50,7 +50,7 @@ class NodeServes(Step):
             node, (answers, text) = await asyncio.gather(
                 find_state(client, ctx.subject), client.probe(f"/api/v1/nodes/{ctx.subject}/proxy/healthz")
             )
-        except ApiUnavailable as error:
+        except ApiError as error:
             return error.message
         if node is None:
             return "it is not registered"

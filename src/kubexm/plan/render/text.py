@@ -32,10 +32,19 @@ def summary(graph: ExecutionGraph) -> list[str]:
         lines.append(f"{len(final)} of {len(changing)} nodes that may change something cannot be undone by --rollback")
     elif not changing:
         lines.append("only reads, changes nothing")
+    if turns := _out_of_service(graph):
+        lines.append(f"taken out of service where something changes there, in this order: {' → '.join(turns)}")
     left_out = sum(bool(node.excluded) for node in graph.nodes.values())
     if left_out:
         lines.append(f"{left_out} {'node is' if left_out == 1 else 'nodes are'} left out")
     return lines
+
+
+def _out_of_service(graph: ExecutionGraph, most: int = 8) -> list[str]:
+    """Which hosts brackets are opened on, one batch after the other."""
+    openers = {one.opener for one in graph.brackets}
+    turns = [short_hosts(node.hosts) for node in graph.nodes.values() if node.id in openers and not node.excluded]
+    return turns if len(turns) <= most else [*turns[: most - 2], f"{len(turns) - most + 1} more", turns[-1]]
 
 
 def notes(node: ExecutionNode, *, undo: bool = True) -> list[str]:

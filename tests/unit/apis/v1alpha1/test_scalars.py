@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from kubexm.apis.v1alpha1.execution import Execution
 from kubexm.apis.v1alpha1.host import HostKey
 from kubexm.apis.v1alpha1.scalars import (
     CountOrPercent,
@@ -111,6 +112,24 @@ def test_counts_and_shares(value: object, total: int, meant: int) -> None:
 @pytest.mark.parametrize("value", ["10", "101%", "-1%", -1, True, 1.5, "%", None])
 def test_what_is_no_count_is_refused(value: object) -> None:
     assert why(CountOrPercent, value)[1] == "write it like `2` or `10%`"
+
+
+@pytest.mark.parametrize("value", [0, 3, "10%"])
+def test_a_count_or_share_is_written_as_it_is_read(value: object) -> None:
+    assert CountOrPercent.parse(value).written() == value
+
+
+@pytest.mark.parametrize(
+    ("value", "total", "allowed"), [(1, 5, 1), (3, 2, 2), ("1%", 5, 1), ("50%", 5, 2), ("9%", 1, 1)]
+)
+def test_at_least_one_node_may_be_unavailable(value: object, total: int, allowed: int) -> None:
+    assert Execution.model_validate({"maxUnavailable": value}).unavailable_nodes(total) == allowed
+
+
+@pytest.mark.parametrize("value", [0, "0%"])
+def test_no_node_at_all_unavailable_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError, match=f"must be at least 1, found {value}"):
+        Execution.model_validate({"maxUnavailable": value})
 
 
 @given(st.integers(0, 100), st.integers(0, 10_000))

@@ -220,7 +220,7 @@ async def test_without_an_api_only_work_that_may_bring_it_back_goes_on(
     with pytest.raises(ApiUnavailable):
         await CORDON.precheck(ctx)
     assert (await Cordoned(operation="create", limit=1, without_api=True).precheck(ctx)).satisfied
-    assert ctx.warnings == ["the API does not answer through cp1: node w1 is not cordoned"]
+    assert ctx.warnings == ["node w1 is not cordoned, since the API cannot be asked: connection refused"]
 
 
 # drain
