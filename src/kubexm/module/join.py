@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from typing import Protocol
 
 from kubexm.connector import Host
@@ -70,8 +71,12 @@ def rolling(batches: Iterable[Sequence[Host]], part: Callable[[Batch], Execution
     What the fragments provide for the cluster is reached with the last batch.
     """
     turns = [Batch(tuple(hosts)) for hosts in batches if hosts]
-    pieces = [resolve_milestones([part(turn)]) for turn in turns]
-    return reduce(join_after, [*map(_not_yet, pieces[:-1]), *pieces[-1:]], EMPTY)
+    pieces = [piece for turn in turns if (piece := resolve_milestones([part(turn)]))]
+    turned = [*map(_not_yet, pieces[:-1]), *pieces[-1:]]
+    nodes = [*turned[0].nodes] if turned else []
+    for before, piece in pairwise(turned):  # not the whole before it: that would take longer with each batch
+        nodes += join_after(before, piece).nodes[len(before.nodes) :]
+    return ExecutionFragment(tuple(nodes))
 
 
 def _not_yet(fragment: ExecutionFragment) -> ExecutionFragment:
