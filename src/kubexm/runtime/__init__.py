@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from kubexm.runtime.facts_trace import FactRead, FactsTrace
     from kubexm.runtime.host import HostRuntime
     from kubexm.runtime.lease import ClusterLease, owner_name
-    from kubexm.runtime.reach import CONTROL_NODE, connectors_of, entries_of
+    from kubexm.runtime.reach import CONTROL_NODE, WHOLE_CLUSTER, connectors_of, entries_of
     from kubexm.runtime.secrets import SecretStore
     from kubexm.runtime.unit import Transcript, UnitConnector
     from kubexm.runtime.workdir import WorkDir, new_run_id
 
 __all__ = [
     "CONTROL_NODE",
+    "WHOLE_CLUSTER",
     "AssetShelf",
     "ClusterLease",
     "Context",
@@ -87,6 +88,7 @@ _PARTS = {
     ),
     "kubexm.runtime.reach": (
         "CONTROL_NODE",
+        "WHOLE_CLUSTER",
         "connectors_of",
         "entries_of",
     ),

@@ -17,6 +17,7 @@ from kubexm.redact import Secret, SecretRef
 from kubexm.runner import Facts
 from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.host import HostRuntime
+from kubexm.runtime.reach import WHOLE_CLUSTER
 from kubexm.runtime.unit import UnitConnector
 
 if TYPE_CHECKING:
@@ -53,14 +54,19 @@ class PipelineContext:
         """This machine, for work that is done once and locally."""
         return self._context.control_node
 
+    @property
+    def whole_cluster(self) -> Host:
+        """What a node is `on` that concerns no single host; it acts `via` one of several."""
+        return Host(name=WHOLE_CLUSTER, address="")
+
     def hosts(self, role: str | None = None) -> tuple[Host, ...]:
         """The cluster's hosts (of one role), in the order of the file."""
         return tuple(host for host in self._context.hosts if role is None or role in host.roles)
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Every host a node may be for, the control node included."""
-        return (*(host.name for host in self._context.hosts), self.control_node.name)
+        """Every host a node may be for, the control node and the cluster as a whole included."""
+        return (*(host.name for host in self._context.hosts), self.control_node.name, WHOLE_CLUSTER)
 
     def for_module(self) -> ModuleContext:
         """The view for modules."""

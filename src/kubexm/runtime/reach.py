@@ -15,15 +15,22 @@ from kubexm.runtime.settings import SettingsReader
 if TYPE_CHECKING:
     from kubexm.connector import ConnectionPool, Connector
 
-__all__ = ["CONTROL_NODE", "connectors_of", "entries_of"]
+__all__ = ["CONTROL_NODE", "WHOLE_CLUSTER", "connectors_of", "entries_of"]
 
 CONTROL_NODE = "control-node"
+WHOLE_CLUSTER = "cluster"
+"""What steps are about that concern no single host; they act from one of several."""
 
 
 def entries_of(loaded: Loaded, only: Collection[str] | None = None) -> list[HostEntry]:
     """The hosts of the file, or those of these names; raises if a name is not there, or is not to be had."""
     entries = list(loaded.cluster.hosts)
     names = [entry.name for entry in entries]
+    if WHOLE_CLUSTER in names:
+        raise ConfigError(
+            f"{loaded.source.name}: no host can be called {WHOLE_CLUSTER}: that stands for the cluster as a whole",
+            hint="rename the host",
+        )
     if CONTROL_NODE in names:
         raise ConfigError(
             f"{loaded.source.name}: no host can be called {CONTROL_NODE}: that is the machine kubexm runs on",

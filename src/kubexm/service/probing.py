@@ -68,12 +68,14 @@ class Probing:
 
     def on_event(self, event: Event) -> None:
         """Begins with the first change, and follows phases."""
-        if event.kind is not EventKind.UNIT_RUNNING or event.host == CONTROL_NODE:
+        if event.kind is not EventKind.UNIT_RUNNING:
             return
         step = self._graph.nodes[event.node].step
         if isinstance(step, Watched):
             self._phases.append((step.phase, step.seconds if step.busy else 0.0))
-        elif self._level == API and not self._first and self._work is None and step.writes() and is_running(self._ctx):
+        elif event.host == CONTROL_NODE or self._level != API or self._first or self._work is not None:
+            return
+        elif step.writes() and is_running(self._ctx):
             self._work = asyncio.get_running_loop().create_task(self._begin())
 
     async def _begin(self) -> None:

@@ -9,7 +9,7 @@ from kubexm.step.kernel import ModulesLoaded, SwapOff, SysctlSet
 from kubexm.step.lines import BlockInFile, HostsEntries, LineInFile
 from kubexm.step.packages import PackagesInstalled
 from kubexm.step.paths import DirectoryPresent, LinkPresent
-from kubexm.step.reading import OnlyRead
+from kubexm.step.reading import OnlyRead, Reached
 from kubexm.step.reboot import NoRebootPending
 from kubexm.step.resources import EVERYTHING, NOTHING, OUTCOME, Resources, clash, clash_in_cluster, resources
 from kubexm.step.services import ServiceRunning, ServiceStopped
@@ -35,6 +35,7 @@ __all__ = [
     "NoRebootPending",
     "OnlyRead",
     "PackagesInstalled",
+    "Reached",
     "Resources",
     "Reversible",
     "ServiceRunning",

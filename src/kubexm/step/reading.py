@@ -1,4 +1,4 @@
-"""A step of which only the reading half is wanted: its values, and no change. Must not know which step that is."""
+"""Steps that change nothing: the reading half of another step, and a point that others wait for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,33 @@ from kubexm.runtime import StepContext
 from kubexm.step.base import Check, Step
 from kubexm.step.resources import NOTHING, Resources
 
-__all__ = ["OnlyRead"]
+__all__ = ["OnlyRead", "Reached"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached(Step):
+    """Holds as soon as what it waits for is done: turns what hosts reach one by one into a point for others."""
+
+    what: str
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        """Nothing is left to look at."""
+        return Check(True)
+
+    async def run(self, ctx: StepContext) -> None:
+        """Never needed."""
+
+    def reads(self) -> Resources:
+        """Nothing."""
+        return NOTHING
+
+    def writes(self) -> Resources:
+        """Nothing."""
+        return NOTHING
+
+    def describe(self) -> str:
+        """What was reached."""
+        return f"{self.what} serving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

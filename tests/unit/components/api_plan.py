@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kubexm.components.api import api_host
+from kubexm.components.api import through_api
 from kubexm.components.milestones import API_READY, CLUSTER_UP, FIRST_NODES_READY, NODE_JOINED
 from kubexm.components.topology import nodes
 from kubexm.module import Module, link
@@ -19,7 +19,7 @@ from tests.unit.components.around import Reached
 class _Api(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         g = FragmentBuilder("api.all")
-        g.add("ready", Reached(name="api"), on=api_host(ctx), provides=API_READY)
+        g.add("ready", Reached(name="api"), provides=API_READY, **through_api(ctx))
         g.add("joined", Reached(name="joined"), on=nodes(ctx), provides=NODE_JOINED)
         return g.build()
 
@@ -34,7 +34,7 @@ class Api(Module):
 class _Up(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         g = FragmentBuilder("up.all")
-        g.add("up", Reached(name="up"), on=api_host(ctx), provides=(FIRST_NODES_READY, CLUSTER_UP))
+        g.add("up", Reached(name="up"), provides=(FIRST_NODES_READY, CLUSTER_UP), **through_api(ctx))
         return g.build()
 
 

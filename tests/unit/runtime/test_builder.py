@@ -180,9 +180,10 @@ async def test_ignoring_errors_comes_from_the_file_unless_said_otherwise(tmp_pat
     assert not RuntimeBuilder(path, ignore_errors=False).build_offline().ignore_errors
 
 
-def test_the_control_nodes_name_is_taken(tmp_path: Path) -> None:
-    with pytest.raises(KubexmError, match="no host can be called control-node"):
-        RuntimeBuilder(cluster_file(tmp_path, LOCAL.replace("n1", "control-node")))
+@pytest.mark.parametrize("name", ["control-node", "cluster"])
+def test_names_with_a_meaning_of_their_own_are_refused_for_hosts(name: str, tmp_path: Path) -> None:
+    with pytest.raises(KubexmError, match=f"no host can be called {name}: that"):
+        RuntimeBuilder(cluster_file(tmp_path, LOCAL.replace("n1", name)))
 
 
 def test_a_host_of_the_file_as_plans_see_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from kubexm.connector import Command
 from kubexm.errors import HostError, KubexmError
 from kubexm.redact import MASK, Secret, SecretRef
 from kubexm.runner import Facts, Runner
-from kubexm.runtime import CONTROL_NODE, Context, Transcript, UnitConnector
+from kubexm.runtime import CONTROL_NODE, WHOLE_CLUSTER, Context, Transcript, UnitConnector
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 
@@ -33,7 +33,7 @@ def test_what_planning_layers_see(ctx: Context) -> None:
     assert [host.name for host in pipeline.hosts()] == ["a", "b", "c"]
     assert [host.name for host in pipeline.hosts("worker")] == ["b", "c"], "a host that is away is planned for"
     assert pipeline.hosts("loadbalancer") == ()
-    assert pipeline.host_names == ("a", "b", "c", CONTROL_NODE)
+    assert pipeline.host_names == ("a", "b", "c", CONTROL_NODE, WHOLE_CLUSTER)
     assert pipeline.control_node.local
     assert pipeline.for_module().for_task().work_dir == str(ctx.work_dir.path)
 

@@ -7,7 +7,15 @@ cache in /run/kubexm/kubectl on the control plane that was asked.
 from kubexm.components.api.client import Event, KubeClient, kube_client
 from kubexm.components.api.documents import LABEL, ManifestObject, Ref, objects_of, yaml_documents
 from kubexm.components.api.inventory import Inventory, find_inventories
-from kubexm.components.api.kubectl import ADMIN_CONF, FIELD_MANAGER, Kubectl, api_host, is_transient, list_of
+from kubexm.components.api.kubectl import (
+    ADMIN_CONF,
+    FIELD_MANAGER,
+    Kubectl,
+    api_hosts,
+    is_transient,
+    list_of,
+    through_api,
+)
 from kubexm.components.api.manifests import (
     ManifestsApplied,
     apply_manifests,
@@ -40,7 +48,7 @@ __all__ = [
     "RolledOut",
     "Selection",
     "Workload",
-    "api_host",
+    "api_hosts",
     "apply_manifests",
     "check_manifests",
     "find_inventories",
@@ -55,6 +63,7 @@ __all__ = [
     "pod_troubles",
     "rollout_fault",
     "taint_text",
+    "through_api",
     "undo_manifests",
     "workloads_of",
     "yaml_documents",

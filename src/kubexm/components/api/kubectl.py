@@ -19,7 +19,7 @@ from kubexm.connector.base import shell
 from kubexm.errors import CommandError
 from kubexm.runtime import HostRuntime, TaskContext
 
-__all__ = ["ADMIN_CONF", "CACHE", "FIELD_MANAGER", "Kubectl", "api_host", "is_transient", "list_of"]
+__all__ = ["ADMIN_CONF", "CACHE", "FIELD_MANAGER", "Kubectl", "api_hosts", "is_transient", "list_of", "through_api"]
 
 ADMIN_CONF: Final = "/etc/kubernetes/admin.conf"
 CACHE: Final = "/run/kubexm/kubectl"
@@ -44,9 +44,14 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.3, 3.0
 _READ_PATIENCE = 5.0
 
 
-def api_host(ctx: TaskContext) -> Host:
-    """The control plane through which the API is asked: the first that was brought up before, or the first of all."""
-    return (joined_control_planes(ctx) or control_planes(ctx))[0]
+def through_api(ctx: TaskContext) -> dict[str, Any]:
+    """Where a node acts that goes through the API and concerns no single host: for `FragmentBuilder.add`."""
+    return {"on": ctx.whole_cluster, "via": api_hosts(ctx)}
+
+
+def api_hosts(ctx: TaskContext) -> tuple[Host, ...]:
+    """The control planes through which the API is asked: those that were brought up before, or all of a new cluster."""
+    return joined_control_planes(ctx) or control_planes(ctx)
 
 
 def is_transient(result: CommandResult) -> bool:

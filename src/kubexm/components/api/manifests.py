@@ -36,7 +36,7 @@ _LAST = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "StatefulSet")
 class ManifestsApplied(Step):
     """These objects are in the cluster as written, and none that an earlier version of them had. No text: none at all.
 
-    Runs on one control plane (`api_host`). The manifests are part of the plan, so they hold no secrets.
+    The manifests are part of the plan, so they hold no secrets.
     """
 
     name: str

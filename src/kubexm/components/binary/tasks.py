@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubexm.components.api import api_host
+from kubexm.components.api import through_api
 from kubexm.components.assets import place
 from kubexm.components.binary.steps import ClusterInfoPublished
 from kubexm.components.binary.units import (
@@ -112,8 +112,8 @@ class OpenCluster(Task):
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Rights first: everything else is done with admin.conf, which has none before."""
-        host, g = api_host(ctx), FragmentBuilder("binary.open")
-        opened = open_api(g, on=host)
+        g = FragmentBuilder("binary.open")
+        opened = open_api(g, ctx)
         server = server_url(endpoint(ctx.cluster), ctx.cluster.spec.control_plane_endpoint.port)
-        g.add("cluster-info", ClusterInfoPublished(server=server), on=host, after=[opened])
+        g.add("cluster-info", ClusterInfoPublished(server=server), after=[opened], **through_api(ctx))
         return g.build()

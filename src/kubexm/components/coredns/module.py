@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.api import ManifestsApplied, api_host
+from kubexm.components.api import ManifestsApplied, through_api
 from kubexm.components.assets import image
 from kubexm.components.coredns.manifests import coredns_objects
 from kubexm.components.documents import yaml_stream
@@ -24,11 +24,11 @@ class ApplyCoreDns(Task):
     """
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """One node, on one control plane."""
+        """One node, through the API."""
         objects = coredns_objects(ctx.cluster, image=image(ctx, "coredns"))
         g = FragmentBuilder("coredns.apply")
         step = ManifestsApplied(name="coredns", manifests=yaml_stream(objects))
-        g.add("manifests", step, on=api_host(ctx), needs=FIRST_NODES_READY)
+        g.add("manifests", step, needs=FIRST_NODES_READY, **through_api(ctx))
         return g.build()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.api import ManifestsApplied, api_host
+from kubexm.components.api import ManifestsApplied, through_api
 from kubexm.components.assets import image
 from kubexm.components.documents import yaml_stream
 from kubexm.components.flannel.manifests import flannel_objects
@@ -21,13 +21,13 @@ class ApplyFlannel(Task):
     """Applies flannel's objects."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """One node, on one control plane."""
+        """One node, through the API."""
         objects = flannel_objects(
             ctx.cluster, image=image(ctx, "flannel"), plugin_image=image(ctx, "flannel-cni-plugin")
         )
         g = FragmentBuilder("flannel.apply")
         step = ManifestsApplied(name="flannel", manifests=yaml_stream(objects))
-        g.add("manifests", step, on=api_host(ctx), needs=API_READY)
+        g.add("manifests", step, needs=API_READY, **through_api(ctx))
         return g.build()
 
 

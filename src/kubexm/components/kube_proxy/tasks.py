@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubexm.components.api import ManifestsApplied, api_host
+from kubexm.components.api import ManifestsApplied, through_api
 from kubexm.components.assets import image, place, stamp_of
 from kubexm.components.documents import yaml_text
 from kubexm.components.health import PortListened
@@ -41,7 +41,7 @@ class ApplyKubeProxy(Task):
         tunes = all(ctx.facts(host).kernel.conntrack_writable for host in nodes(ctx))
         text = manifests(ctx.cluster, image(ctx, "kube-proxy"), tunes_conntrack=tunes)
         step = ManifestsApplied(name="kube-proxy", manifests=text, namespace="kube-system")
-        g.add("manifests", step, on=api_host(ctx), needs=API_READY)
+        g.add("manifests", step, needs=API_READY, **through_api(ctx))
         return g.build()
 
 

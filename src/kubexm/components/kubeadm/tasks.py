@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from kubexm.components.api import api_host
+from kubexm.components.api import api_hosts, through_api
 from kubexm.components.assets import image, place
 from kubexm.components.control_plane import settings_files
 from kubexm.components.documents import yaml_text
@@ -173,10 +173,11 @@ class OpenCluster(Task):
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Rights first: everything else is done with admin.conf, which has none before."""
-        g, host = FragmentBuilder("kubeadm.open"), api_host(ctx)
-        opened = open_api(g, on=host)
-        digest = hashlib.sha256(yaml_text(cluster_configuration(ctx, host)).encode()).hexdigest()[:32]
-        g.add("settings", SettingsUploaded(digest=digest), on=host, after=[opened])
+        g = FragmentBuilder("kubeadm.open")
+        opened = open_api(g, ctx)
+        settings = yaml_text(cluster_configuration(ctx, api_hosts(ctx)[0]))
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:32]
+        g.add("settings", SettingsUploaded(digest=digest), after=[opened], **through_api(ctx))
         return g.build()
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kubexm.components.api import Kind, Selection, kube_client
+from kubexm.components.api import Kind, Selection, kube_client, through_api
 from kubexm.components.milestones import API_READY
-from kubexm.connector import Host
 from kubexm.errors import ApiUnavailable, StepError
-from kubexm.runtime import StepContext
+from kubexm.runtime import StepContext, TaskContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 from kubexm.task import FragmentBuilder, NodeHandle
 
@@ -62,6 +61,6 @@ class ControllersWork(Step):
         return "controllers work"
 
 
-def controllers_work(g: FragmentBuilder, *, on: Host) -> NodeHandle:
+def controllers_work(g: FragmentBuilder, ctx: TaskContext) -> NodeHandle:
     """Adds `controllers`, after which kubelets that ask for certificates may start."""
-    return g.add("controllers", ControllersWork(), on=on, needs=API_READY, weight=3.0)
+    return g.add("controllers", ControllersWork(), needs=API_READY, weight=3.0, **through_api(ctx))

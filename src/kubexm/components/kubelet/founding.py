@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubexm.cache import Key, Scope
-from kubexm.components.api import KubeClient, Ref, kube_client
+from kubexm.components.api import KubeClient, Ref, kube_client, through_api
 from kubexm.components.control_plane import admin_binding, joining_objects
 from kubexm.components.milestones import API_READY, API_SERVING, JOINING_OPEN
-from kubexm.connector import Host
+from kubexm.components.topology import control_planes, joined_control_planes
 from kubexm.errors import ApiForbidden, ApiUnavailable
 from kubexm.plan import Retry
-from kubexm.runtime import StepContext
-from kubexm.step import Check, Resources, Step, resources
+from kubexm.runtime import StepContext, TaskContext
+from kubexm.step import Check, Reached, Resources, Step, resources
 from kubexm.task import FragmentBuilder, NodeHandle
 
 __all__ = ["FoundingObjectsApplied", "open_api"]
@@ -68,15 +68,21 @@ class FoundingObjectsApplied(Step):
         return "administrators and joining nodes have their rights"
 
 
-def open_api(g: FragmentBuilder, *, on: Host) -> NodeHandle:
-    """Adds `rights`, which waits for the host's API server and provides API_READY and JOINING_OPEN."""
+def open_api(g: FragmentBuilder, ctx: TaskContext) -> NodeHandle:
+    """Adds `rights`, which provides API_READY and JOINING_OPEN.
+
+    A new cluster is opened as soon as its first API server serves. One that is there has API servers that are rolled
+    where they change: what goes through the API follows the last of them.
+    """
+    known = joined_control_planes(ctx)
+    serving = g.add("serving", Reached(what="API server"), on=known or control_planes(ctx)[:1], needs=API_SERVING)
     return g.add(
         "rights",
         FoundingObjectsApplied(),
-        on=on,
-        needs=API_SERVING,
+        after=[serving],
         provides=(API_READY, JOINING_OPEN),
         retry=Retry(times=4, delay=0.5),
+        **through_api(ctx),
     )
 
 

@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kubexm.cache import Key, Scope
-from kubexm.components.api import kube_client
+from kubexm.components.api import kube_client, through_api
 from kubexm.components.control_plane import BOOTSTRAPPERS
 from kubexm.components.milestones import JOINING_OPEN
-from kubexm.connector import Host
 from kubexm.redact import Secret
-from kubexm.runtime import StepContext
+from kubexm.runtime import StepContext, TaskContext
 from kubexm.step import Check, Resources, Step, Values, resources
 from kubexm.task import FragmentBuilder, NodeHandle
 
@@ -78,9 +77,9 @@ class JoinTokenMade(Step):
         return "a token for joining"
 
 
-def join_token(g: FragmentBuilder, *, on: Host) -> NodeHandle:
-    """Adds the node that makes the token, if some node turns out to need one; `on` is the control plane to ask."""
-    return g.add("token", JoinTokenMade(), on=on, needs=JOINING_OPEN, on_demand=True)
+def join_token(g: FragmentBuilder, ctx: TaskContext) -> NodeHandle:
+    """Adds the node that makes the token, if some node turns out to need one."""
+    return g.add("token", JoinTokenMade(), needs=JOINING_OPEN, on_demand=True, **through_api(ctx))
 
 
 def _letters(count: int) -> str:

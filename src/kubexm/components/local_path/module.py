@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.api import ManifestsApplied, api_host
+from kubexm.components.api import ManifestsApplied, through_api
 from kubexm.components.assets import image
 from kubexm.components.documents import yaml_stream
 from kubexm.components.local_path.manifests import local_path_objects
@@ -21,9 +21,9 @@ class ApplyLocalPath(Task):
     """Applies the provisioner's objects once there are nodes for its pod, or takes them away where it is not wanted."""
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
-        """One node, on one control plane."""
+        """One node, through the API."""
         g = FragmentBuilder("local-path.apply")
-        g.add("manifests", self._step(ctx), on=api_host(ctx), needs=FIRST_NODES_READY)
+        g.add("manifests", self._step(ctx), needs=FIRST_NODES_READY, **through_api(ctx))
         return g.build()
 
     def _step(self, ctx: TaskContext) -> ManifestsApplied:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.api import api_host
 from kubexm.components.identity import HostMarked
 from kubexm.components.kubelet import (
     KubeletAdmitted,
@@ -61,8 +60,8 @@ class JoinNodes(Task):
 
     def _others(self, g: FragmentBuilder, ctx: TaskContext, hosts: Sequence[Host]) -> NodeHandle:
         """Their kubelets ask the API for a certificate: once there is somebody to sign it."""
-        token = join_token(g, on=api_host(ctx))
-        work = controllers_work(g, on=api_host(ctx))
+        token = join_token(g, ctx)
+        work = controllers_work(g, ctx)
         server = node_servers(ctx.cluster)[0]
         admitted = g.add(
             "admitted", KubeletAdmitted(server=server), on=hosts, after=[token], needs=(KUBELET_INSTALLED, JOINING_OPEN)

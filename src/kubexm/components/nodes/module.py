@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.api import NodeSetting, api_host
+from kubexm.components.api import NodeSetting, through_api
 from kubexm.components.milestones import CLUSTER_UP, FIRST_NODES_READY, NODE_JOINED
 from kubexm.components.nodes.joining import JoinNodes
 from kubexm.components.nodes.steps import NodeNetworked, NodesReady, NodesSet
@@ -26,18 +26,18 @@ class SettleNodes(Task):
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Each host by itself until it has its network, then through the API: the first nodes, and all of them."""
-        g, hosts, api = FragmentBuilder("nodes.settle"), nodes(ctx), api_host(ctx)
+        g, hosts, api = FragmentBuilder("nodes.settle"), nodes(ctx), through_api(ctx)
         plugin = ctx.cluster.spec.network.plugin
         first = first_nodes(ctx)
         rest = tuple(host for host in hosts if host not in first)
         early = g.add("first-network", NodeNetworked(plugin=plugin), on=first, needs=NODE_JOINED)
         ready = NodesReady(nodes=_names(first), plugin=plugin)
-        g.add("first-ready", ready, on=api, after=[early], provides=FIRST_NODES_READY)
+        g.add("first-ready", ready, after=[early], provides=FIRST_NODES_READY, **api)
         late = [g.add("network", NodeNetworked(plugin=plugin), on=rest, needs=NODE_JOINED)] if rest else []
         settings = NodesSet(nodes=tuple(setting_of(host) for host in hosts))
-        settled = g.add("settings", settings, on=api, after=[early, *late])
+        settled = g.add("settings", settings, after=[early, *late], **api)
         ready = NodesReady(nodes=_names(hosts), plugin=plugin)
-        g.add("ready", ready, on=api, after=[settled], provides=CLUSTER_UP)
+        g.add("ready", ready, after=[settled], provides=CLUSTER_UP, **api)
         return g.build()
 
 

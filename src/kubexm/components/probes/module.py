@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubexm.components.api import api_host
 from kubexm.components.probes.step import Watched
 from kubexm.module import Module
 from kubexm.plan import ExecutionFragment
@@ -25,12 +24,12 @@ class Watch(Task):
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """One after the other."""
-        g, host = FragmentBuilder("probe.watch"), api_host(ctx)
+        g = FragmentBuilder("probe.watch")
         before: list[NodeHandle] = []
         phases = [("idle", self._baseline, False), ("busy", self._baseline, True)] if self._baseline else []
         for phase, seconds, busy in (*phases, ("run", self._duration, False)):
             step = Watched(phase=phase, seconds=seconds, busy=busy)
-            before = [g.add(phase, step, on=host, after=before, timeout=seconds + _SLACK)]
+            before = [g.add(phase, step, on=ctx.control_node, after=before, timeout=seconds + _SLACK)]
         return g.build()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.apis.v1alpha1.edits import digest
-from kubexm.components.api import RolledOut, Workload, api_host
+from kubexm.components.api import RolledOut, Workload, through_api
 from kubexm.components.assets import image
 from kubexm.components.control_plane import health_ports
 from kubexm.components.etcd.external import ExternalEtcdHealthy
@@ -38,7 +38,7 @@ class LookAtCluster(Task):
 
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Nodes that wait for none of each other."""
-        g, spec, host = FragmentBuilder("verify.state"), ctx.cluster.spec, api_host(ctx)
+        g, spec, api = FragmentBuilder("verify.state"), ctx.cluster.spec, through_api(ctx)
         patience = self._patience
         networked = spec.network.plugin != NO_PLUGIN or self._alone
         here = g.add("hosts", HostHere(), on=nodes(ctx))
@@ -47,7 +47,7 @@ class LookAtCluster(Task):
         g.add("api-servers", ApiServerReady(port=port, patience=patience), on=control_planes(ctx))
         if spec.kubernetes.type == "kubeadm":
             pods = ControlPlanePodsReady(pods=_static_pods(ctx), patience=patience)
-            g.add("control-plane", pods, on=host)
+            g.add("control-plane", pods, **api)
         else:
             for name, port in health_ports(ctx.cluster).items():
                 answers = ProgramAnswers(unit=name, path="/healthz", port=port, within=round(patience))
@@ -63,9 +63,9 @@ class LookAtCluster(Task):
             lost_allowed=not self._alone,
             patience=patience,
         )
-        g.add("nodes", known, on=host, after=[here])
+        g.add("nodes", known, after=[here], **api)
         rolled = RolledOut(name="verify", workloads=_workloads(ctx.cluster, networked=networked), patience=patience)
-        g.add("workloads", rolled, on=host)
+        g.add("workloads", rolled, **api)
         return g.build()
 
 
@@ -97,7 +97,7 @@ class TryCluster(Task):
             traffic=_traffic(ctx.cluster),
             patience=self._patience,
         )
-        g.add("workloads", step, on=api_host(ctx), after=[here])
+        g.add("workloads", step, after=[here], **through_api(ctx))
         return g.build()
 
 

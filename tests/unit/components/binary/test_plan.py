@@ -126,8 +126,10 @@ def test_nothing_is_sent_later_than_it_could_be(tmp_path: Path) -> None:
 def test_the_api_is_ready_with_the_first_control_plane(tmp_path: Path) -> None:
     graph = plan(tmp_path)
     (node,) = providers(graph, API_READY)
-    assert node.hosts == ("cp1",)
-    assert node.after_same_host == ("binary.run.api-server-ready",)
+    assert (node.hosts, node.via) == (("cluster",), CONTROL_PLANES)
+    assert node.after == ("binary.open.serving",)
+    serving = graph.nodes["binary.open.serving"]
+    assert (serving.hosts, serving.after_same_host) == (("cp1",), ("binary.run.api-server-ready",))
     assert JOINING_OPEN in node.provides
 
 
@@ -176,8 +178,8 @@ def test_an_empty_control_plane_starts_beside_those_that_run(tmp_path: Path) -> 
 def test_what_is_asked_first_is_a_control_plane_that_ran_before(tmp_path: Path) -> None:
     graph = plan(tmp_path, cp2={"marker": marked("controlPlane")})
     (node,) = providers(graph, API_READY)
-    assert node.hosts == ("cp2",)
-    assert node.after_same_host == ("binary.run.api-server-ready.cp2",)
+    assert node.via == ("cp2",)
+    assert "binary.run.api-server-ready.cp2" in upstream(graph, node.id)
 
 
 def test_marks_are_made_where_a_role_was_brought_up(tmp_path: Path) -> None:

@@ -62,4 +62,4 @@ def test_a_name_that_is_none_is_refused() -> None:
 
 def test_it_is_applied_once_there_are_nodes_to_spread_over(tmp_path: Path) -> None:
     node = api_graph(context_of(cluster(), tmp_path), Up, CoreDns).nodes["coredns.apply.manifests"]
-    assert (node.hosts, node.needs) == (("cp1",), (FIRST_NODES_READY,))
+    assert (node.via, node.needs) == (("cp1", "cp2", "cp3"), (FIRST_NODES_READY,))

@@ -160,7 +160,7 @@ def test_it_tolerates_everything_and_follows_the_mode_of_kube_proxy() -> None:
 def test_it_is_applied_the_moment_the_api_answers(tmp_path: Path) -> None:
     graph = api_graph(context_of(cluster(), tmp_path), Flannel)
     node = graph.nodes["flannel.apply.manifests"]
-    assert node.hosts == ("cp1",)
+    assert (node.hosts, node.via) == (("cluster",), ("cp1", "cp2", "cp3"))
     assert node.needs == (API_READY,)
     assert node.after == ("api.all.ready",)
     assert isinstance(node.step, ManifestsApplied)
@@ -168,4 +168,4 @@ def test_it_is_applied_the_moment_the_api_answers(tmp_path: Path) -> None:
 
 def test_a_control_plane_that_was_brought_up_before_is_asked(tmp_path: Path) -> None:
     context = context_of(cluster(), tmp_path, {"cp2": {"marker": marked("etcd", "controlPlane")}})
-    assert api_graph(context, Flannel).nodes["flannel.apply.manifests"].hosts == ("cp2",)
+    assert api_graph(context, Flannel).nodes["flannel.apply.manifests"].via == ("cp2",)

@@ -102,10 +102,19 @@ def test_programs_and_settings_are_sent_at_once(tmp_path: Path) -> None:
 def test_the_api_is_ready_with_the_first_control_plane_and_with_nothing_else(tmp_path: Path) -> None:
     graph = plan(tmp_path)
     (node,) = providers(graph, API_READY)
-    assert node.hosts == ("cp1",)
-    assert node.after_same_host == ("kubeadm.run.api",)
+    assert (node.hosts, node.via) == (("cluster",), PLANES)
+    assert node.after == ("kubeadm.open.serving",)
+    serving = graph.nodes["kubeadm.open.serving"]
+    assert (serving.hosts, serving.after_same_host) == (("cp1",), ("kubeadm.run.api",))
     assert JOINING_OPEN in node.provides
     assert not {"kubeadm.run.controllers", "kubeadm.run.marked"} & upstream(graph, node.id)
+
+
+def test_nodes_that_go_through_the_api_may_act_from_any_control_plane(tmp_path: Path) -> None:
+    graph = plan(tmp_path, **running(*PLANES))
+    through = [node for node in graph.nodes.values() if node.hosts == ("cluster",)]
+    assert {"kubeadm.open.settings", "nodes.join.token", "nodes.join.controllers"} <= {node.id for node in through}
+    assert {node.via for node in through} == {PLANES}
 
 
 def test_the_kubelet_of_a_control_plane_is_started_once_with_its_pods_in_place(tmp_path: Path) -> None:
@@ -128,7 +137,7 @@ def test_a_worker_joins_as_soon_as_it_and_the_api_are_ready(tmp_path: Path) -> N
     assert not {"kubeadm.run.controllers", "kubeadm.open.settings", "nodes.join.registered"} & before
     token = graph.nodes["nodes.join.token"]
     assert token.on_demand
-    assert token.hosts == ("cp1",)
+    assert (token.hosts, token.via) == (("cluster",), PLANES)
     assert graph.nodes["nodes.join.admitted"].step.consumes() == (JOIN_TOKEN,)
     joined = sorted(host for node in providers(graph, NODE_JOINED) for host in node.hosts)
     assert joined == [*PLANES, "w1", "w2"]
@@ -152,7 +161,7 @@ def test_control_planes_that_run_are_changed_one_at_a_time(tmp_path: Path) -> No
     assert "kubeadm.run.controllers.cp2" in third
     assert {"kubeadm.run.controllers.cp1", "kubeadm.run.kubelet.cp1"} <= upstream(graph, "kubeadm.run.kubelet.cp2")
     (node,) = providers(graph, API_READY)
-    assert node.after_same_host == ("kubeadm.run.api.cp1",)
+    assert {f"kubeadm.run.api.{name}" for name in PLANES} <= upstream(graph, node.id)
 
 
 def test_one_that_is_added_starts_without_waiting_for_the_others(tmp_path: Path) -> None:
@@ -173,8 +182,9 @@ def test_a_stacked_one_joins_the_others_after_them_and_votes_before_its_api_coun
 
 def test_the_api_is_asked_through_a_control_plane_that_ran_before(tmp_path: Path) -> None:
     graph = plan(tmp_path, **running("cp2"))
-    assert graph.nodes["kubeadm.open.rights"].hosts == ("cp2",)
-    assert graph.nodes["nodes.join.token"].hosts == ("cp2",)
+    assert graph.nodes["kubeadm.open.serving"].hosts == ("cp2",)
+    assert graph.nodes["kubeadm.open.rights"].via == ("cp2",)
+    assert graph.nodes["nodes.join.token"].via == ("cp2",)
 
 
 def test_other_clusters_plan_nothing_of_it(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def test_each_host_waits_for_itself_and_the_cluster_for_all(tmp_path: Path) -> N
     network, settings, ready = (graph.nodes[f"nodes.settle.{name}"] for name in ("network", "settings", "ready"))
     assert network.hosts == ("cp3", "w1", "w2")
     assert network.needs == (NODE_JOINED,)
-    assert settings.hosts == ready.hosts == ("cp1",)
+    assert settings.via == ready.via == ("cp1", "cp2", "cp3")
     assert settings.after == ("nodes.settle.first-network", "nodes.settle.network")
     assert ready.provides == (CLUSTER_UP,)
     assert isinstance(ready.step, NodesReady)
