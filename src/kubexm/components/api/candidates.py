@@ -56,8 +56,7 @@ class Candidates:
                 else:
                     self._prefer(server)
                     return result
-            hopeless = all(isinstance(error, ApiError) and error.reason == NO_CREDENTIALS for error in failures)
-            if hopeless or time.monotonic() + wait > until:
+            if all(map(_is_final, failures)) or time.monotonic() + wait > until:
                 raise _worst(failures)
             await asyncio.sleep(wait)
             wait = min(max(wait * 2, FIRST_WAIT), _LONGEST_WAIT)
@@ -67,6 +66,13 @@ class Candidates:
         if self._servers[0] is not server:
             self._servers.remove(server)
             self._servers.insert(0, server)
+
+
+def _is_final(error: HostError) -> bool:
+    """True if asking again is pointless: the host is lost, or has no credentials."""
+    if isinstance(error, ApiError):
+        return error.reason == NO_CREDENTIALS
+    return isinstance(error, ConnectError | ConnectionLost)
 
 
 def _worst(failures: Sequence[HostError]) -> HostError:

@@ -21,7 +21,7 @@ from kubexm.components.api.credentials import Credentials, read_credentials
 from kubexm.components.api.failures import failure_of
 from kubexm.components.api.requests import Request, Response
 from kubexm.components.api.resources import Kind, Resource
-from kubexm.connector import ByteStream, Connector, Streams
+from kubexm.connector import ByteStream, Command, Connector, Streams
 from kubexm.errors import ApiError, ApiUnavailable, ForwardingDisabled, StreamError
 
 __all__ = ["ApiSession", "ForwardedServer"]
@@ -30,6 +30,8 @@ _CONNECTIONS: Final = 4
 _KEPT: Final = 300.0
 """Seconds for which an idle connection is kept."""
 _READ: Final = 64 * 1024
+_HOST: Final = 180.0
+"""Seconds for a host to answer: longer than it takes to find out that the connection to it is lost."""
 _GONE = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError, TimeoutError)
 
 
@@ -276,6 +278,7 @@ class ForwardedServer:
                 async with asyncio.timeout(request.timeout):
                     response = await stream.__aenter__()
             except (*_GONE, StreamError) as error:
+                await self._require_host(error)
                 raise self._away(request, error) from error
             try:
                 if response.status >= 400:
@@ -311,7 +314,13 @@ class ForwardedServer:
             await self.session.renew()
             raise self._away(request, error) from error
         except (*_GONE, StreamError) as error:
+            await self._require_host(error)
             raise self._away(request, error) from error
+
+    async def _require_host(self, error: Exception) -> None:
+        """Raises ConnectionLost if it was the host that did not answer in time: then another one has to be asked."""
+        if isinstance(error, TimeoutError):
+            await self._connector.execute(Command(script=":", timeout=_HOST, display="check that the host answers"))
 
     async def _pools(self) -> _Pools:
         return await self.session.pools(self._connector, self._kubeconfig)

@@ -14,6 +14,7 @@ from kubexm.components.api.client import KubeClient
 from kubexm.components.api.documents import Ref
 from kubexm.components.api.resources import Kind, Resource
 from kubexm.components.api.selection import Selection
+from kubexm.connector import ByteStream, Command
 from kubexm.errors import (
     ApiConflict,
     ApiExpired,
@@ -21,6 +22,7 @@ from kubexm.errors import (
     ApiInvalid,
     ApiNotFound,
     ApiUnavailable,
+    ConnectionLost,
     EvictionBlocked,
 )
 from tests.http_stub import Answer
@@ -251,6 +253,26 @@ async def test_another_control_plane_is_asked_when_the_first_does_not_answer() -
     assert "n2: " in caught.value.message
     await first.connector.close()
     await second.connector.close()
+
+
+async def _silent(stream: ByteStream) -> None:
+    while await stream.receive():
+        pass
+
+
+async def test_a_server_that_is_silent_because_its_host_is_gone_is_a_lost_connection() -> None:
+    api = KubeApi("n1")
+    api.connector.listen("127.0.0.1", 6443, _silent).on(":")
+    with pytest.raises(ApiUnavailable, match="does not answer"):
+        await KubeClient([api.connector]).text("/readyz", patience=0.0, within=0.05)
+
+    def gone(command: Command) -> int:
+        raise ConnectionLost("there is no route", host="n1")
+
+    api.connector.on(":", callback=gone)
+    with pytest.raises(ConnectionLost):  # at once, however long servers may take to answer
+        await KubeClient([api.connector]).text("/readyz", patience=5.0, within=0.05)
+    await api.connector.close()
 
 
 async def test_no_credentials_yet_is_unavailable_and_says_which_file() -> None:
