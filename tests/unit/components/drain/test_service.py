@@ -273,7 +273,7 @@ async def test_a_cancelled_run_leaves_no_node_cordoned(tmp_path: Path, name: str
     if times == 2 and name in ("kubelet", "uncordon"):
         web["status"]["disruptionsAllowed"] = 1
     await carried_out(fleet, tmp_path, observers=(stops,), cancellation=stops.cancellation)
-    assert fleet.out
+    assert fleet.out or name == "cordon", "it may be stopped before its patch is sent"
     assert not fleet.cordoned
 
 
