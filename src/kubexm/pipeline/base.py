@@ -12,6 +12,7 @@ from kubexm.pipeline.declaration import SHARED, Button, Edits, Option, probes_op
 
 if TYPE_CHECKING:
     from kubexm.plan import ExecutionGraph, FailurePolicy
+    from kubexm.runner import Intent
     from kubexm.runtime import PipelineContext
 
 __all__ = ["Pipeline", "failure_policy"]
@@ -71,6 +72,12 @@ class Pipeline:
         """Its own options, and what to measure if it disrupts."""
         own = any(option.name == "probes" for option in cls.options)
         return cls.options if own or not cls.disrupts else (*cls.options, probes_option("api"))
+
+    def intent(self, ctx: PipelineContext) -> Intent:
+        """What hosts record of an operation before its first change, from file, facts and the open intent, if any."""
+        from kubexm.runner import Intent
+
+        return ctx.intent or Intent(operation=self.name)
 
     def consequences(self, cluster: str, hosts: str) -> str:
         """What users read before they confirm it."""

@@ -13,7 +13,16 @@ from kubexm.pipeline.declaration import SHARED, Edits, checked
 if TYPE_CHECKING:
     from kubexm.plan import RunSpec
 
-__all__ = ["PIPELINES", "RESERVED", "accepting", "declared", "every_pipeline", "pipeline_for", "pipeline_named"]
+__all__ = [
+    "PIPELINES",
+    "RESERVED",
+    "accepting",
+    "command_of",
+    "declared",
+    "every_pipeline",
+    "pipeline_for",
+    "pipeline_named",
+]
 
 PIPELINES = {
     "create": "kubexm.pipeline.create:CreateCluster",
@@ -68,4 +77,9 @@ def pipeline_for(spec: RunSpec) -> Pipeline:
 
 def accepting(kind: Edits) -> list[str]:
     """The commands that apply edits of this kind."""
-    return [f"kubexm {' '.join(each.words())}" for each in every_pipeline() if kind in each.accepts]
+    return [command_of(each.name) for each in every_pipeline() if kind in each.accepts]
+
+
+def command_of(name: str) -> str:
+    """The command line that runs a pipeline."""
+    return "kubexm " + " ".join(declared(name).words() if name in PIPELINES else (name,))

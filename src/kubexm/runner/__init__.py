@@ -6,10 +6,11 @@ from kubexm.runner.baseline import Baseline
 from kubexm.runner.clock import TimeState, TimeSync
 from kubexm.runner.command import Commands
 from kubexm.runner.directories import Directories
-from kubexm.runner.facts import ClusterMarker, Facts, gather_facts
+from kubexm.runner.facts import LAYOUT, ClusterMarker, Facts, Intent, gather_facts
 from kubexm.runner.files import FileKind, Files, FileStat, NewFile
 from kubexm.runner.firewall import Firewall, FirewallState, Opening
 from kubexm.runner.hosts_file import HostsFile
+from kubexm.runner.intents import Intents
 from kubexm.runner.lease import Lease, Leases
 from kubexm.runner.marker import Marker
 from kubexm.runner.modules import Modules, ModuleState
@@ -31,6 +32,7 @@ from kubexm.runner.template import render
 from kubexm.runner.users import Group, User, Users
 
 __all__ = [
+    "LAYOUT",
     "STATE",
     "Archives",
     "Baseline",
@@ -45,6 +47,8 @@ __all__ = [
     "FirewallState",
     "Group",
     "HostsFile",
+    "Intent",
+    "Intents",
     "Lease",
     "Leases",
     "Marker",

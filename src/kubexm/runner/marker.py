@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from kubexm.connector.base import shell
 from kubexm.runner.base import ABSENT, Operations
-from kubexm.runner.facts.model import ClusterMarker
+from kubexm.runner.facts.model import LAYOUT, ClusterMarker
 from kubexm.runner.facts.parse import parse_marker
 
 __all__ = ["Marker"]
@@ -32,6 +32,7 @@ class Marker(Operations):
             "caFingerprint": marker.ca_fingerprint,
             "roles": list(marker.roles),
             "details": dict(marker.details),
+            "layout": LAYOUT,
         }
         data = (json.dumps(content, indent=2, sort_keys=True) + "\n").encode()
         call = "kx_put " + shell(self._path, "644", "root", "root", len(data), "-")

@@ -16,6 +16,7 @@ from kubexm.runner.facts import Facts, gather_facts
 from kubexm.runner.files import Files
 from kubexm.runner.firewall import Firewall
 from kubexm.runner.hosts_file import HostsFile
+from kubexm.runner.intents import Intents
 from kubexm.runner.lease import Leases
 from kubexm.runner.marker import Marker
 from kubexm.runner.modules import Modules
@@ -146,6 +147,10 @@ class Runner:
     def marker(self, connector: Connector, facts: Facts) -> Marker:
         """Which cluster the host belongs to."""
         return Marker(connector, facts, state=self.state)
+
+    def intents(self, connector: Connector, facts: Facts) -> Intents:
+        """Which operation of the cluster is under way."""
+        return Intents(connector, facts, state=self.state)
 
     def lease(self, connector: Connector, facts: Facts) -> Leases:
         """Who may change the cluster."""

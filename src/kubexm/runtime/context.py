@@ -14,7 +14,7 @@ from kubexm.cache import Caches
 from kubexm.connector import Host
 from kubexm.errors import HostError
 from kubexm.redact import Redactor
-from kubexm.runner import Facts, Runner
+from kubexm.runner import Facts, Intent, Runner
 from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.facades import PipelineContext, StepContext
 from kubexm.runtime.facts_trace import FactsTrace
@@ -55,6 +55,13 @@ class Context:
     """No host was asked: plans stand on assumed facts."""
     base_dir: Path = field(default_factory=Path)
     """Where relative paths of the user's file start: the directory it is in."""
+
+    @property
+    def open_intent(self) -> Intent | None:
+        """The operation that is under way, as the facts of the hosts say: of their records the newest counts."""
+        records = [host.facts.intent for host in self.host_runtimes.values() if host.facts.intent is not None]
+        newest = max(records, key=lambda each: each.token, default=None)
+        return newest if newest is not None and newest.open else None
 
     def pipeline_context(self) -> PipelineContext:
         """The view for pipelines."""

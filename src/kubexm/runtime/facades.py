@@ -14,7 +14,7 @@ from kubexm.apis.v1alpha1 import Cluster
 from kubexm.cache import Key, StepCache
 from kubexm.connector import Host
 from kubexm.redact import Secret, SecretRef
-from kubexm.runner import Facts
+from kubexm.runner import Facts, Intent
 from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.host import HostRuntime
 from kubexm.runtime.reach import WHOLE_CLUSTER
@@ -48,6 +48,15 @@ class PipelineContext:
     def cluster_uid(self) -> str:
         """The UID its hosts carry, if it was made from this work directory; empty before there is one."""
         return self._context.work_dir.cluster_uid
+
+    @property
+    def intent(self) -> Intent | None:
+        """The operation of this cluster that is under way, as its hosts record it; None if there is none."""
+        for name, host in self._context.host_runtimes.items():
+            seen = self._context.facts_trace.view(name, host.facts).intent
+            if seen is not None:  # a plan that was made from it does not fit another one
+                _ = (seen.token, seen.open)
+        return self._context.open_intent
 
     @property
     def control_node(self) -> Host:

@@ -14,6 +14,7 @@ from kubexm.runner import (
     Files,
     Firewall,
     HostsFile,
+    Intents,
     Leases,
     Marker,
     Modules,
@@ -170,6 +171,11 @@ class HostRuntime:
     def baseline(self) -> Baseline:
         """How the host was where the cluster's own programs write."""
         return self.runner.baseline(self.connector, self.facts)
+
+    @property
+    def intents(self) -> Intents:
+        """Which operation of the cluster is under way."""
+        return self.runner.intents(self.connector, self.facts)
 
     @property
     def marker(self) -> Marker:

@@ -18,7 +18,7 @@ from kubexm.runner import Lease
 from kubexm.runtime.context import Context
 from kubexm.runtime.host import HostRuntime
 
-__all__ = ["ClusterLease", "owner_name"]
+__all__ = ["ClusterLease", "keepers", "owner_name"]
 
 TTL = 60
 _RETRY = 3.0
@@ -109,8 +109,12 @@ class ClusterLease:
         return [self._ctx.host_runtimes[host.name] for host in self._ctx.hosts if host.name in self._ctx.host_runtimes]
 
     def _keepers(self) -> list[HostRuntime]:
-        keepers = {host.name for host in self._ctx.hosts if host.roles & {"etcd", "controlPlane"}}
-        return sorted((host for host in self._hosts() if host.name in keepers), key=lambda host: host.name)
+        return keepers(self._ctx)
+
+    @property
+    def token(self) -> int:
+        """The fencing token of this run; 0 before it holds a lease."""
+        return max((lease.token for lease in self._held.values()), default=0)
 
     @property
     def _token(self) -> int:
@@ -189,6 +193,12 @@ class ClusterLease:
         if not self._lost:
             self._lost = True
             self._on_lost(error)
+
+
+def keepers(ctx: Context) -> list[HostRuntime]:
+    """The hosts that keep the lease and the intent of a cluster: etcd members and control planes that were reached."""
+    names = {host.name for host in ctx.hosts if host.roles & {"etcd", "controlPlane"}}
+    return [ctx.host_runtimes[name] for name in sorted(names) if name in ctx.host_runtimes]
 
 
 async def _all(*takes: Coroutine[None, None, None]) -> None:

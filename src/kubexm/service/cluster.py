@@ -14,7 +14,7 @@ from kubexm import __version__, config
 from kubexm.apis.v1alpha1 import guarded
 from kubexm.config import Loaded
 from kubexm.errors import JournalError, StalePlanError, UsageError
-from kubexm.pipeline import Pipeline, pipeline_for
+from kubexm.pipeline import Pipeline, command_of, pipeline_for
 from kubexm.plan import ExecutionGraph, GraphExecutionResult, RunSpec, SavedPlan, changed_paths
 from kubexm.runtime import Context, RuntimeBuilder, WorkDir, new_run_id
 from kubexm.service.edits import judge_edits
@@ -60,6 +60,7 @@ class ClusterService:
         builder = self._builder(self._fleet.load(file), spec, tolerate=not made.needs_all_hosts)
         ctx = builder.build_offline() if offline else await builder.build()
         try:
+            self._execution(ctx, made, spec, Watch()).refuse(ctx)
             await judge_edits(ctx, made.accepts)
             if made.needs_assets:
                 ctx = await self._stocked(ctx, builder.loaded, made, spec, unpack=False)
@@ -104,17 +105,18 @@ class ClusterService:
         ctx = await builder.build()
         try:
             work = self._execution(ctx, made, spec, watch)
+            work.refuse(ctx)
             if work.changes:
                 await work.refuse_if_taken(ctx, run)
             await judge_edits(ctx, made.accepts)
             if made.needs_assets:
                 ctx = await self._stocked(ctx, builder.loaded, made, spec, unpack=True)
             plan = self._planned(ctx, builder.loaded, made, spec)
-            async with work.leased(ctx, builder, run) as leased:
+            async with work.leased(ctx, builder, run) as (leased, token):
                 if leased is not ctx:  # another run was here since the facts of this plan were gathered
                     await judge_edits(leased, made.accepts)
                     plan = self._planned(leased, builder.loaded, made, spec)
-                return replace(await work.begin(leased, plan, run), started=began)
+                return replace(await work.begin(leased, plan, run, token), started=began)
         finally:
             await ctx.close()
 
@@ -129,13 +131,14 @@ class ClusterService:
         ctx = await builder.build()
         try:
             work = self._execution(ctx, pipeline_for(spec), spec, watch)
+            work.refuse(ctx)
             if work.changes:
                 await work.refuse_if_taken(ctx, run)
             ctx = await stocked_for(ctx, builder.loaded, self._options.ask, plan.graph)
-            async with work.leased(ctx, builder, run) as leased:
+            async with work.leased(ctx, builder, run) as (leased, token):
                 facts = {name: runtime.facts for name, runtime in leased.host_runtimes.items()}
                 plan.check(guarded(leased.cluster), facts)
-                return replace(await work.begin(leased, plan, run), started=began)
+                return replace(await work.begin(leased, plan, run, token), started=began)
         finally:
             await ctx.close()
 
@@ -153,7 +156,7 @@ class ClusterService:
         if record.version != __version__:
             raise StalePlanError(
                 f"run {record.id} was begun by kubexm {record.version}, and this is {__version__}",
-                hint=f"resume it with that version, or run `kubexm {record.spec.pipeline}` again: that is always safe",
+                hint=f"resume it with that version, or run `{command_of(record.spec.pipeline)}` again, which is safe",
             )
         if record.spec.dry_run:
             raise UsageError(f"run {record.id} was a dry run", hint="there is nothing to resume; run it again")
@@ -166,14 +169,15 @@ class ClusterService:
                 raise StalePlanError(
                     f"{record.file} has changed since run {record.id} began:\n"
                     + "\n".join(f"  {line}" for line in changed),
-                    hint=f"run `kubexm {spec.pipeline}` again instead: that is always safe",
+                    hint=f"run `{command_of(spec.pipeline)}` again instead: that is always safe",
                 )
             graph, work = files.graph(), self._execution(ctx, pipeline_for(spec), spec, watch or Watch())
+            work.refuse(ctx)
             ctx = await stocked_for(ctx, builder.loaded, self._options.ask, graph)
             # Held before the lease, which a second process of the same run would take over.
             with files.held():
-                async with work.leased(ctx, builder, record.id) as leased:
-                    return replace(await work.go_on(leased, files, graph), started=began)
+                async with work.leased(ctx, builder, record.id) as (leased, token):
+                    return replace(await work.go_on(leased, files, graph, token), started=began)
         finally:
             await ctx.close()
 

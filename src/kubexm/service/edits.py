@@ -13,8 +13,9 @@ from typing import Any
 from kubexm.apis.v1alpha1 import Cluster, Edit, EditKind, edits, recorded
 from kubexm.components import topology
 from kubexm.components.identity.record import APPLIED
-from kubexm.errors import ConfigError
+from kubexm.errors import ConfigError, FormatError
 from kubexm.pipeline import Edits, accepting
+from kubexm.runner import LAYOUT
 from kubexm.runtime import Context
 
 __all__ = ["judge_edits"]
@@ -67,7 +68,14 @@ async def _record(ctx: Context) -> str:
 
 def _edits(ctx: Context, text: str) -> list[Edit]:
     try:
-        old = recorded(json.loads(text))
+        data = json.loads(text)
+        layout = data.pop("layout", 0) if isinstance(data, dict) else 0
+        if layout > LAYOUT:
+            raise FormatError(
+                f"{APPLIED} of {ctx.cluster.name} has the layout {layout}, and this version of kubexm knows {LAYOUT}",
+                hint="use the version of kubexm that last changed this cluster, or a newer one",
+            )
+        old = recorded(data)
     except ValueError as error:
         raise ConfigError(
             f"what {ctx.cluster.name} was last brought to cannot be read: {APPLIED} in {ctx.work_dir.path} and on its "

@@ -10,7 +10,7 @@ import pytest
 
 from kubexm.components.identity.record import ClusterRecord, SpecRecorded, SpecRecordedHere, applied_text
 from kubexm.components.milestones import API_READY
-from kubexm.errors import ConfigError
+from kubexm.errors import ConfigError, FormatError
 from kubexm.module import Module, link
 from kubexm.pipeline import Edits
 from kubexm.pipeline.create import CreateCluster
@@ -163,6 +163,15 @@ async def test_what_was_not_brought_up_may_be_edited_at_will(fleet: Fleet) -> No
     for host in ("cp1", "cp2", "cp3"):
         fleet.mark(host, roles=[])
     await judge(fleet, "  network: {podCIDR: 10.50.0.0/16}")
+
+
+async def test_a_record_of_a_newer_layout_is_refused_with_both_numbers(fleet: Fleet) -> None:
+    path = fleet.root / "cp1/state/applied.json"
+    path.write_text(path.read_text().replace('"layout":1', '"layout":2'))
+    with pytest.raises(FormatError, match=r"applied.json of prod has the layout 2, and this version of kubexm knows 1"):
+        await judge(fleet)
+    path.write_text(path.read_text().replace('"layout":2,', ""))
+    await judge(fleet)  # from before there was a number
 
 
 async def test_a_record_that_cannot_be_read_is_no_licence(fleet: Fleet) -> None:

@@ -18,7 +18,7 @@ from kubexm.components import topology
 from kubexm.components.milestones import API_READY
 from kubexm.module import Module
 from kubexm.plan import ExecutionFragment
-from kubexm.runner import STATE
+from kubexm.runner import LAYOUT, STATE
 from kubexm.runtime import ModuleContext, StepContext, TaskContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.undo import restore, snapshot
@@ -33,7 +33,8 @@ _ON_HOST: Final = STATE / APPLIED
 
 def applied_text(cluster: Cluster) -> str:
     """What is recorded of a cluster."""
-    return json.dumps(guarded(cluster), sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+    data = {"layout": LAYOUT, **guarded(cluster)}
+    return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,14 @@
 from kubexm.runner.facts.assumed import assumed_facts
 from kubexm.runner.facts.gather import fact_script, gather_facts
 from kubexm.runner.facts.model import (
+    LAYOUT,
     Clock,
     ClusterMarker,
     Cpu,
     Disk,
     Facts,
     Filesystem,
+    Intent,
     Interface,
     Kernel,
     LeaseLine,
@@ -29,6 +31,7 @@ from kubexm.runner.facts.parse import normal_arch, parse_facts
 from kubexm.runner.facts.programs import PROGRAMS
 
 __all__ = [
+    "LAYOUT",
     "PROGRAMS",
     "Clock",
     "ClusterMarker",
@@ -36,6 +39,7 @@ __all__ = [
     "Disk",
     "Facts",
     "Filesystem",
+    "Intent",
     "Interface",
     "Kernel",
     "LeaseLine",

@@ -13,12 +13,14 @@ from typing import Any
 from kubexm.runner.facts.serial import decode, encode
 
 __all__ = [
+    "LAYOUT",
     "Clock",
     "ClusterMarker",
     "Cpu",
     "Disk",
     "Facts",
     "Filesystem",
+    "Intent",
     "Interface",
     "Kernel",
     "LeaseLine",
@@ -271,6 +273,50 @@ class ClusterMarker:
     ca_fingerprint: str = ""
     roles: tuple[str, ...] = ()
     details: Mapping[str, str] = field(default_factory=dict, hash=False)
+    layout: int = 0
+    """The layout of kubexm's records on the host; 0 for those from before there was a number."""
+
+
+LAYOUT = 1
+"""The layout of records on hosts and of applied.json that this version writes. A newer one is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """An operation, as its keepers record it: what cannot be read from the state of the hosts."""
+
+    operation: str
+    start: str = ""
+    """What it begins from, a version for example."""
+    goal: str = ""
+    """What it leads to."""
+    direction: str = "forward"
+    """`forward`, or `back` if it is being undone."""
+    hold: bool = False
+    """True if it waits between two phases, each a run of its own: success of a run does not end it."""
+    generation: int = 0
+    run: str = ""
+    token: int = 0
+    """The fencing token of the run that wrote it: of several records the one with the highest counts."""
+    open: bool = True
+    """False once the operation has ended."""
+    layout: int = LAYOUT
+
+    @property
+    def unreadable(self) -> bool:
+        """True if there is a record that cannot be read."""
+        return not self.operation
+
+    @property
+    def described(self) -> str:
+        """For people."""
+        way = f" ({self.start or '?'} → {self.goal or '?'})" if self.start or self.goal else ""
+        return f"the operation {self.operation}{way}" + (", being undone," if self.direction == "back" else "")
+
+    def to_json(self) -> dict[str, object]:
+        """As it is recorded."""
+        names = ("operation", "direction", "hold", "generation", "run", "token", "open", "layout")
+        return {"from": self.start, "to": self.goal, **{name: getattr(self, name) for name in names}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +372,7 @@ class Facts:
     """The login user, where commands run through sudo."""
     marker: ClusterMarker | None = None
     lease: LeaseLine | None = None
+    intent: Intent | None = None
     is_assumed: bool = False
     """True: nobody looked; this is what a typical host is assumed to be."""
 

@@ -14,6 +14,7 @@ from kubexm.runner.facts.model import (
     Disk,
     Facts,
     Filesystem,
+    Intent,
     LeaseLine,
     Memory,
     Os,
@@ -27,7 +28,7 @@ from kubexm.runner.facts.network import parse_network, parse_ports
 from kubexm.runner.facts.programs import parse_programs
 from kubexm.runner.facts.sections import Sections, key_values
 
-__all__ = ["normal_arch", "parse_facts", "parse_lease", "parse_marker", "parse_swaps", "parse_units"]
+__all__ = ["normal_arch", "parse_facts", "parse_intent", "parse_lease", "parse_marker", "parse_swaps", "parse_units"]
 
 _ARCHES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "armv7l": "arm", "armv8l": "arm"}
 _FAMILIES = {
@@ -95,6 +96,7 @@ def parse_facts(output: str, marker: str, *, sent: float = 0.0, received: float 
         sudo_user=user[1] if len(user) > 1 else "",
         marker=parse_marker(found.text("marker")),
         lease=_lease(found),
+        intent=parse_intent(found.text("intent")),
     )
 
 
@@ -115,9 +117,32 @@ def parse_marker(text: str) -> ClusterMarker | None:
             ca_fingerprint=str(data.get("caFingerprint", "")),
             roles=tuple(str(role) for role in data.get("roles", ())),
             details={str(k): str(v) for k, v in data.get("details", {}).items()},
+            layout=int(data.get("layout", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return ClusterMarker(uid="unreadable", name="unreadable")
+
+
+def parse_intent(text: str) -> Intent | None:
+    """The intent record, or None if there is none. One that cannot be read is an operation nobody knows, and open."""
+    if not text.strip():
+        return None
+    try:
+        data = json.loads(text)
+        return Intent(
+            operation=str(data["operation"]),
+            start=str(data["from"]),
+            goal=str(data["to"]),
+            direction=str(data["direction"]),
+            hold=bool(data["hold"]),
+            generation=int(data["generation"]),
+            run=str(data["run"]),
+            token=int(data["token"]),
+            open=bool(data["open"]),
+            layout=int(data["layout"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return Intent(operation="")
 
 
 def _lease(found: Sections) -> LeaseLine | None:

@@ -168,6 +168,7 @@ else
   s proc-comm; grep -s '' /proc/[0-9]*/comm
 fi
 if [ -e "$kx_state/cluster.json" ]; then s marker; cat "$kx_state/cluster.json"; fi
+if [ -e "$kx_state/intent.json" ]; then s intent; cat "$kx_state/intent.json"; fi
 s fences; for p in /run/kubexm/fence.*; do if [ -e "$p" ]; then printf '%s\n' "${p##*.}"; fi; done
 s stamps; for p in "$kx_state"/stamps/*; do if [ -e "$p" ]; then printf '%s\n' "${p##*/}"; fi; done
 s clock.end; date +%s.%N

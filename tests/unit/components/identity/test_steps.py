@@ -68,7 +68,8 @@ async def test_a_work_directory_of_another_cluster_is_refused(bench: Bench) -> N
 
 async def test_marks_merge(bench: Bench) -> None:
     await bench.reach(HostMarked(cluster="test"))
-    assert mark(bench) == {"uid": UID, "name": "test", "caFingerprint": "sha256:aa", "roles": [], "details": {}}
+    expected = {"uid": UID, "name": "test", "caFingerprint": "sha256:aa", "roles": [], "details": {}, "layout": 1}
+    assert mark(bench) == expected
     await bench.reach(HostMarked(cluster="test", role="etcd"))
     await bench.reach(HostMarked(cluster="test", role="controlPlane"))
     assert mark(bench)["roles"] == ["controlPlane", "etcd"]
