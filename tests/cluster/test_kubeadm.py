@@ -167,7 +167,7 @@ def test_what_was_edited_by_hand_is_put_back(single: Lab) -> None:
     written = sh(single, f"cat {file}")
     sh(single, f"sed -i 's/--bind-address=127.0.0.1/--bind-address=0.0.0.0/' {file}")
     done = create(single)
-    assert "kubeadm.run.manifests" in done.changed
+    assert "kubeadm.run.controller-manifests" in done.changed
     assert sh(single, f"cat {file}") == written
     assert "0.0.0.0" not in sh(single, "tr '\\0' ' ' </proc/$(pgrep -o kube-scheduler)/cmdline")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import BeforeValidator, Field, StrictInt
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
 
 from kubexm.apis.v1alpha1.base import EMPTY, Model, fixed, invalid, live, schema, section, shown
 from kubexm.apis.v1alpha1.networks import Cidrs, Resolver, is_domain, parse_cidrs, parse_ip, refuse_unusable
-from kubexm.apis.v1alpha1.scalars import Flag, Port, Size, text_of
+from kubexm.apis.v1alpha1.scalars import Duration, Flag, Port, Size, text_of
 from kubexm.apis.v1alpha1.texts import DomainOrEmpty, Text, matching
 
 __all__ = ["ControlPlaneEndpoint", "CoreDns", "Dns", "Flannel", "Network"]
@@ -58,6 +59,14 @@ class Flannel(Model):
         Annotated[str, matching(r"[A-Za-z0-9._@:-]*", "the name of an interface", "eth1", longest=15)],
         live("Interface for traffic between hosts. Empty: that of the internal address."),
     ] = ""
+
+
+def _shutdown_delay(value: timedelta) -> timedelta:
+    if value > timedelta(minutes=5):
+        raise invalid(
+            "the shutdown delay is longer than 5m", "a little more than the interval of your balancer's checks"
+        )
+    return value
 
 
 class Network(Model):
@@ -111,6 +120,13 @@ class ControlPlaneEndpoint(Model):
             "`external`: yours, at address."
         ),
     ] = "haproxy"
+    shutdown_delay: Annotated[
+        Annotated[Duration, AfterValidator(_shutdown_delay)],
+        live(
+            "`external`: how long an API server that shuts down keeps serving, so that your balancer notices: a little "
+            "more than the interval of its checks, at most 5m. With haproxy, kubexm derives it."
+        ),
+    ] = timedelta(seconds=10)
 
 
 class CoreDns(Model):

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from kubexm.components.assets import stamp_of
-from kubexm.components.control_plane import api_server, controller_manager, scheduler, settings_files
+from kubexm.components.control_plane import api_server, controller_manager, scheduler, settings_files, stop_timeout
 from kubexm.components.control_plane.layout import CONTROLLER_MANAGER_CONF, PKI, SCHEDULER_CONF
 from kubexm.components.host_files import HostFile, per_host_files
 from kubexm.components.topology import etcd_urls, internal_address
@@ -66,5 +66,5 @@ def _api_server_unit(ctx: TaskContext, host: Host) -> str:
         (f"{_BIN}/{API_SERVER}", *arguments.words()),
         after=after,
         notifies=True,
-        settings=("TimeoutStartSec=180s", *_SETTINGS),
+        settings=("TimeoutStartSec=180s", f"TimeoutStopSec={stop_timeout(ctx.cluster)}s", *_SETTINGS),
     )

@@ -2,6 +2,7 @@
 
 from kubexm.components.control_plane.arguments import Arguments, feature_gates
 from kubexm.components.control_plane.layout import SETTINGS
+from kubexm.components.control_plane.leaving import check_interval, shutdown_delay, stop_timeout
 from kubexm.components.control_plane.objects import BOOTSTRAPPERS, admin_binding, cluster_info, joining_objects
 from kubexm.components.control_plane.programs import api_server, controller_manager, health_ports, scheduler
 from kubexm.components.control_plane.settings import SettingsFile, limits_anonymous, settings_files
@@ -13,6 +14,7 @@ __all__ = [
     "SettingsFile",
     "admin_binding",
     "api_server",
+    "check_interval",
     "cluster_info",
     "controller_manager",
     "feature_gates",
@@ -21,4 +23,6 @@ __all__ = [
     "limits_anonymous",
     "scheduler",
     "settings_files",
+    "shutdown_delay",
+    "stop_timeout",
 ]

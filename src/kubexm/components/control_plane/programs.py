@@ -20,6 +20,7 @@ from kubexm.components.control_plane.layout import (
     SCHEDULER_CONF,
     SCHEDULER_SETTINGS,
 )
+from kubexm.components.control_plane.leaving import leaving_arguments
 from kubexm.components.control_plane.settings import limits_anonymous
 
 __all__ = ["api_server", "controller_manager", "health_ports", "scheduler"]
@@ -84,6 +85,7 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
         "service-node-port-range": str(spec.kubernetes.service_node_ports),
         # Without it an API server that is told to stop waits for every watch to end: it is killed after half a minute.
         "shutdown-send-retry-after": "true",
+        **leaving_arguments(cluster),
         **_audit(cluster),
         **_anonymous(cluster),
         **_TLS,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from kubexm.components.control_plane import check_interval
 from kubexm.components.units import unit_word
 
 __all__ = ["CA", "CONFIG", "CONFIG_DIRECTORY", "TREE", "UNIT", "USER", "configuration", "service"]
@@ -27,9 +28,10 @@ _HEADER: Final = "# Written by kubexm; changes by hand are undone.\n"
 def configuration(backends: Sequence[tuple[str, str]], *, port: int, binds: Sequence[str], balancers: int) -> str:
     """The configuration of one of so many balancers, which listens at `binds`, before API servers by name and address.
 
-    Traffic is passed on as it is, so that client certificates reach the API server. Who is not ready gets no
-    connections, and whoever had one to it is cut off rather than left waiting for a host that is gone. API servers that
-    let nobody ask without a name say 401: all that can be told of them then is that they are there.
+    Traffic is passed on as it is, so that client certificates reach the API server. A server that is not ready gets no
+    connections, and clients that have one to it are disconnected rather than left waiting for a host that is gone. A
+    server that is shutting down says so: it gets no new connections and keeps those it has until it ends them. API
+    servers that refuse anonymous requests answer 401: all that is known of them then is that they are running.
     """
     listening = "\n".join(f"    bind {bind}" for bind in binds)
     servers = "\n".join(f"    server {name} {_at(address, port)}" for name, address in backends)
@@ -60,6 +62,7 @@ backend control-planes
     balance leastconn
     option httpchk
     http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host kubernetes
+    http-check expect ! string [-]shutdown error-status L7OKC
     http-check expect rstatus ^(200|401)$
     default-server check check-ssl verify required ca-file {CA} {_pace(balancers)}
     default-server observe layer4 error-limit 1 on-error fastinter on-marked-down shutdown-sessions
@@ -125,12 +128,9 @@ WantedBy=multi-user.target
 
 
 def _pace(balancers: int) -> str:
-    """How often a balancer asks: rarer where many ask, so that API servers have other things to do as well.
-
-    A connection that fails makes it ask at once, however rarely it does otherwise.
-    """
-    up, down = max(2000, 40 * balancers), max(500, 10 * balancers)
-    return f"inter {up}ms fastinter 500ms downinter {down}ms fall 2 rise 1"
+    """A connection that fails makes a balancer check at once, however rarely it does otherwise."""
+    interval = check_interval(balancers) * 1000
+    return f"inter {interval}ms fastinter 500ms downinter {interval // 4}ms fall 2 rise 1"
 
 
 def _at(address: str, port: int) -> str:

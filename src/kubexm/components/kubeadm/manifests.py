@@ -31,10 +31,8 @@ from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.content import sha256_of
 from kubexm.step.undo import restore, snapshot
 
-__all__ = ["STOP_API", "StaticPod", "StaticPodsWritten"]
+__all__ = ["StaticPod", "StaticPodsWritten", "stop_api"]
 
-_GRACE: Final = 60
-"""Seconds for an old pod to end."""
 _END: Final = "--- that was it"
 
 # The digest of a manifest: of itself with the digest left out, and of the files its program reads.
@@ -49,13 +47,12 @@ kx_pod() {{
 kx_sources() {{ sha256sum -- {shell(CONFIG)} {shell(stamp_of("kubeadm"))} {shell(PATCHES)}/*.json | sha256sum; }}
 """
 
-_LOOK: Final = """if ! s=$(kx_sources 2>/dev/null) || [ "$s" != "$(cat {generated} 2>/dev/null)" ]; then
-  echo 'what they are made from changed'
-fi
+_LOOK: Final = f"""s=$(kx_sources 2>/dev/null)
 kx_look() {{
   c=$1 m=$2
   shift 2
   if ! [ -f "$m" ]; then echo "there is no $c"; return; fi
+  if [ -z "$s" ] || [ "$s" != "$(cat {GENERATED}/$c 2>/dev/null)" ]; then echo "$c: its kubeadm settings changed"; fi
   d=$(kx_found "$m")
   if [ -z "$d" ]; then echo "$c is not kubexm's"; return; fi
   if ! kx_pod "$m" "$d" "$@"; then echo "$c $p_why"; return; fi
@@ -70,8 +67,10 @@ kx_dir=$(mktemp -d /run/kubexm.kubeadm.XXXXXX) || exit 1
 trap 'rm -rf -- "$kx_dir"' EXIT
 KUBEADM_INIT_DRYRUN_DIR=$kx_dir; export KUBEADM_INIT_DRYRUN_DIR
 kx_kubeadm() {{
-  kubeadm init phase "$@" --config {shell(CONFIG)} --dry-run >"$kx_dir/log" 2>&1 && return
-  cat "$kx_dir/log" >&2; exit 1
+  for kx_phase; do
+    if kubeadm init phase $kx_phase --config {shell(CONFIG)} --dry-run >"$kx_dir/log" 2>&1; then continue; fi
+    cat "$kx_dir/log" >&2; exit 1
+  done
 }}
 kx_show() {{
   c=$1
@@ -88,35 +87,42 @@ printf '%s\\n' "$(kx_sources)" || exit 1
 # server a kubelet that was restarted ends no pod: then it takes its time over the change once the new one answers.
 _RETIRE: Final = f"""kx_old=
 if [ -f {manifest(API_SERVER)} ]; then kx_able=1; else kx_able=; fi
+kx_differs() {{ [ -f "$1" ] && [ "$(sha256sum <"$1" | cut -d' ' -f1)" != "$2" ]; }}
 kx_retire() {{
-  if ! [ -f "$1" ] || [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; then return; fi
+  if ! kx_differs "$1" "$2"; then return; fi
   kx_old="$kx_old $(kx_found "$1")"
   kx_keep_each "$1" && rm -f -- "$1" || exit 1
 }}
-@EACH@
 kx_gone() {{
   for d in $kx_old; do
     if [ -n "$({CRICTL} pods -q --state ready --label "{DIGEST}=$d" 2>/dev/null)" ]; then return 1; fi
   done
 }}
-kx_end=$(($(date +%s) + {_GRACE}))
-until [ -z "$kx_old" ] || [ -z "$kx_able" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_gone; do
-  if [ "$(date +%s)" -ge "$kx_end" ]; then break; fi
-  sleep 0.1
-done
+kx_wait() {{
+  kx_end=$(($(date +%s) + @GRACE@))
+  until [ -z "$kx_old" ] || [ -z "$kx_able" ] || [ "$(systemctl is-active kubelet)" != active ] || kx_gone; do
+    if [ "$(date +%s)" -ge "$kx_end" ]; then break; fi
+    sleep 0.1
+  done
+}}
+@EACH@
+kx_wait
 """
 
-STOP_API: Final = f"""kx_api=$({CRICTL} ps -q --name '^{API_SERVER}$' 2>/dev/null)
-if [ -n "$kx_api" ]; then {CRICTL} stop -t 1 $kx_api >/dev/null 2>&1; fi
-"""
-"""While its etcd is away an API server lets every request hang for a minute, and the kubelet, which asks it before it
-starts a changed pod, hangs with it. One that is not there refuses at once."""
 
-# With the etcd that is replaced its API server goes, and comes when that one votes: until then it could only hang, and
-# the node would not be Ready for minutes after.
-_RETIRE_API: Final = f"""if [ -n "$kx_old" ]; then
+def stop_api(seconds: int | str) -> str:
+    """Shell text that stops the container of the API server, if it runs, and kills it after so many seconds."""
+    running = f"kx_api=$({CRICTL} ps -q --name '^{API_SERVER}$' 2>/dev/null)"
+    return f'{running}\nif [ -n "$kx_api" ]; then {CRICTL} stop -t {seconds} $kx_api >/dev/null 2>&1; fi\n'
+
+
+# Before its etcd is replaced an API server leaves, and it comes back once that member votes. Meanwhile it could only
+# hang: it would let every request wait for a minute, and the kubelet, which asks it before it starts a changed pod,
+# would wait with it.
+_RETIRE_API: Final = f"""if kx_differs {manifest(ETCD)} @DIGEST@; then
 kx_retire {manifest(API_SERVER)} -
-{STOP_API}fi
+kx_wait
+{stop_api("@GRACE@")}fi
 """
 
 # How members of etcd find each other counts only before they have data; later the lines stay as they are, lest a
@@ -150,9 +156,11 @@ class StaticPod:
 class StaticPodsWritten(Step):
     """Manifests of the control plane are what kubeadm makes of its configuration, and nobody changed them since."""
 
-    phase: str
-    """Of `kubeadm init` that makes them."""
+    phases: tuple[str, ...]
+    """Of `kubeadm init` that generate them."""
     pods: tuple[StaticPod, ...]
+    grace: int
+    """Seconds for the slowest of the old pods to end, the API server's among them."""
     members: Key[str] | None = None
     """Of etcd's pod: how a member without data begins, as `new` or `existing` and NAME=URL of each, with commas."""
 
@@ -165,20 +173,20 @@ class StaticPodsWritten(Step):
         if members[1]:
             lines = shell(f"    - --initial-cluster={members[1]}", f"    - --initial-cluster-state={members[0]}")
             looks += f"\nfor l in {lines}; do\n  {_KNOWS} || {{ echo 'etcd does not know its members'; break; }}\ndone"
-        script = _LIBRARY + _LOOK.format(generated=shell(self._generated)) + looks
+        script = _LIBRARY + _LOOK + looks
         result = await ctx.host.command.read(script, display="look at the static pods")
         faults = result.text.splitlines()
         return Check(False, reason="; ".join(faults)) if faults else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
         """Generates all of them, and replaces those that come out differently."""
-        parts = [_LIBRARY, _GENERATE, f"kx_kubeadm {self.phase}"]
+        parts = [_LIBRARY, _GENERATE, f"kx_kubeadm {shell(*self.phases)}"]
         if self.members is not None:
             state, listed = self._members(ctx) or ("", "")
             parts.append(_ETCD.format(members=shell(listed), state=shell(state)))
         parts += [f"kx_show {shell(pod.component, *self._words(pod))}" for pod in self.pods]
         result = await ctx.host.command.run(
-            "\n".join(parts), long=True, within=120, display=f"kubeadm init phase {self.phase}"
+            "\n".join(parts), long=True, within=120, display=f"kubeadm init phase {', '.join(self.phases)}"
         )
         sources, _, rest = result.text.partition("\n")
         texts = rest.removesuffix("\n").split(f"{_END}\n")
@@ -189,10 +197,11 @@ class StaticPodsWritten(Step):
         ]
         each = "\n".join(shell("kx_retire", file.path, sha256_of(file.content)) for file in written)
         if self.members is not None:
-            each += f"\n{_RETIRE_API}"
-        retire = _LIBRARY + _RETIRE.replace("@EACH@", each)
-        await ctx.host.files.write_all(written, snapshot=snapshot(ctx), first=retire, within=_GRACE + 60.0)
-        await ctx.host.files.write(self._generated, f"{sources}\n", mode=0o600)
+            each = _RETIRE_API.replace("@DIGEST@", sha256_of(written[0].content)) + each
+        retire = _LIBRARY + _RETIRE.replace("@EACH@", each).replace("@GRACE@", str(self.grace))
+        await ctx.host.files.write_all(written, snapshot=snapshot(ctx), first=retire, within=3.0 * self.grace + 60.0)
+        stamps = [NewFile(path=path, content=f"{sources}\n".encode(), mode=0o600) for path in self._generated]
+        await ctx.host.files.write_all(stamps)
 
     async def rollback(self, ctx: StepContext) -> None:
         """Puts back the manifests that were there before this run."""
@@ -207,7 +216,8 @@ class StaticPodsWritten(Step):
 
     def writes(self) -> Resources:
         """The manifests."""
-        return resources(f"file:{self._generated}", *(f"file:{manifest(component)}" for component in self._touched))
+        files = (*self._generated, *map(manifest, self._touched))
+        return resources(*(f"file:{path}" for path in files))
 
     def consumes(self) -> tuple[Key[Any], ...]:
         """The members to join."""
@@ -232,8 +242,8 @@ class StaticPodsWritten(Step):
         return (*(pod.component for pod in self.pods), *((API_SERVER,) if self.members is not None else ()))
 
     @property
-    def _generated(self) -> PurePosixPath:
-        return GENERATED / self.phase.partition(" ")[0]
+    def _generated(self) -> tuple[PurePosixPath, ...]:
+        return tuple(GENERATED / pod.component for pod in self.pods)
 
     def _words(self, pod: StaticPod) -> tuple[PurePosixPath, ...]:
         return (manifest(pod.component), *pod.inputs)

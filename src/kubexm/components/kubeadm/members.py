@@ -20,7 +20,7 @@ from kubexm.components.etcd.forming import foreign_data, look_at_data
 from kubexm.components.etcd.joining import MemberAdmitted, recognise
 from kubexm.components.kubeadm.health import MOST_RESTARTS, pod_failure, pod_restarts
 from kubexm.components.kubeadm.layout import ETCD, manifest
-from kubexm.components.kubeadm.manifests import STOP_API
+from kubexm.components.kubeadm.manifests import stop_api
 from kubexm.components.kubelet import INPUTS
 from kubexm.components.kubelet.layout import UNIT
 from kubexm.connector.base import shell
@@ -32,6 +32,8 @@ __all__ = ["MEMBERS", "PodMemberAdmitted", "PodMemberBegins", "PodMemberVotes", 
 MEMBERS: Final[Key[str]] = Key("kubeadm.etcd-members", per_host=True)
 """How a member without data begins: `new` or `existing`, and who the members are; nothing for one with data."""
 
+_NO_ETCD: Final = 5
+"""Seconds for an API server to end whose etcd has no data: nothing it has accepted can be answered."""
 _PKI: Final = "/etc/kubernetes/pki/etcd"
 _CLIENT: Final = "/etc/kubernetes/pki/apiserver-kubelet-client"
 _FOUNDED_AS: Final = "etcd-cluster"
@@ -174,7 +176,7 @@ class PodMemberBegins(DirectoryPresent):
     async def run(self, ctx: StepContext) -> None:
         """Makes it, once the kubelet knows no other manifest than the one that is there, and waits for nobody."""
         if (await ctx.host.services.status(UNIT)).is_active:
-            await ctx.host.command.run(STOP_API, display="stop the API server, which waits for its etcd")
+            await ctx.host.command.run(stop_api(_NO_ETCD), display="stop the API server, which waits for its etcd")
             await ctx.host.services.restart(UNIT, INPUTS)
         await DirectoryPresent.run(self, ctx)
 

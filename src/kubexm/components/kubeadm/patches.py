@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kubexm.apis.v1alpha1 import Cluster
-from kubexm.components.control_plane import api_server
+from kubexm.components.control_plane import api_server, stop_timeout
 from kubexm.components.host_files import HostFile
 from kubexm.components.kubeadm.config import repeated_arguments
 from kubexm.components.kubeadm.layout import (
@@ -57,10 +57,8 @@ def patch_files(ctx: TaskContext) -> tuple[HostFile, ...]:
 
 def _ours(cluster: Cluster, component: str) -> dict[str, Any]:
     found: dict[str, Any] = {"metadata": {"labels": {DIGEST: PLACEHOLDER}}}
-    if component == API_SERVER and _refuses_strangers(cluster):
-        # The kubelet, which probes, is a stranger to the API server: it can only see whether somebody listens.
-        listens = {"httpGet": None, "tcpSocket": {"port": cluster.spec.control_plane_endpoint.port}}
-        found["spec"] = {"containers": [{"name": component, **dict.fromkeys(_PROBES, listens)}]}
+    if component == API_SERVER:
+        found["spec"] = _api_server(cluster)
     if component == ETCD:
         # A member that lost its data must not begin anew: the kubelet does not start it without this directory, which
         # kubexm makes for an empty member once the others know of it.
@@ -71,6 +69,17 @@ def _ours(cluster: Cluster, component: str) -> dict[str, Any]:
             ],
             "volumes": [{"name": _GUARD, "hostPath": guard}],
         }
+    return found
+
+
+def _api_server(cluster: Cluster) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if "terminationGracePeriodSeconds" not in (cluster.spec.kubernetes.api_server.patch.get("spec") or {}):
+        found["terminationGracePeriodSeconds"] = stop_timeout(cluster)
+    if _refuses_strangers(cluster):
+        # The kubelet, which probes, is a stranger to the API server: it can only see whether somebody listens.
+        listens = {"httpGet": None, "tcpSocket": {"port": cluster.spec.control_plane_endpoint.port}}
+        found["containers"] = [{"name": API_SERVER, **dict.fromkeys(_PROBES, listens)}]
     return found
 
 

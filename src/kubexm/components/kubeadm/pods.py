@@ -46,8 +46,8 @@ _READ: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def pods_of(cluster: Cluster, *, etcd: bool = False) -> tuple[StaticPod, ...]:
-    """The pods of the control plane with the files they read, or that of etcd."""
+def pods_of(cluster: Cluster, *components: str) -> tuple[StaticPod, ...]:
+    """These static pods with the files they read."""
     own = {file.path: file.program for file in settings_files(cluster)}
     return tuple(
         StaticPod(
@@ -57,7 +57,7 @@ def pods_of(cluster: Cluster, *, etcd: bool = False) -> tuple[StaticPod, ...]:
                 *sorted(path for path, program in own.items() if program == component),
             ),
         )
-        for component in ((ETCD,) if etcd else (API_SERVER, CONTROLLER_MANAGER, SCHEDULER))
+        for component in components
     )
 
 

@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
+from kubexm.apis.v1alpha1 import Cluster
+from kubexm.cache import Key
 from kubexm.components.api import api_hosts, through_api
 from kubexm.components.assets import image, place
-from kubexm.components.control_plane import settings_files
+from kubexm.components.control_plane import settings_files, stop_timeout
 from kubexm.components.documents import yaml_text
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
 from kubexm.components.identity import HostMarked
 from kubexm.components.kubeadm.config import cluster_configuration, configuration
 from kubexm.components.kubeadm.health import StaticPodsServe
-from kubexm.components.kubeadm.layout import CONFIG, ETCD
+from kubexm.components.kubeadm.layout import API_SERVER, CONFIG, CONTROLLER_MANAGER, ETCD, SCHEDULER
 from kubexm.components.kubeadm.manifests import StaticPodsWritten
 from kubexm.components.kubeadm.members import (
     MEMBERS,
@@ -54,6 +56,13 @@ from kubexm.task import Batch, FragmentBuilder, NodeHandle, Task
 
 __all__ = ["OpenCluster", "PrepareControlPlanes", "RunControlPlanes"]
 
+_CONTROLLERS: Final = (CONTROLLER_MANAGER, SCHEDULER)
+_PHASES: Final = {
+    ETCD: "etcd local",
+    API_SERVER: "control-plane apiserver",
+    CONTROLLER_MANAGER: "control-plane controller-manager",
+    SCHEDULER: "control-plane scheduler",
+}
 PREPARED: Final = Milestone("ControlPlanePrepared", per_host=True)
 """Everything static pods are made from and read is in place. Every control plane."""
 
@@ -112,20 +121,25 @@ class RunControlPlanes(Task):
         # A member that joins or comes back must vote before its API server starts, which only hangs without it.
         if stacked and known:
             before = [self._votes(g, ctx, hosts, known, after=self._kubelet(g, hosts, after=before))]
-        manifests = g.add(
-            "manifests",
-            StaticPodsWritten(phase="control-plane all", pods=pods_of(cluster)),
-            on=hosts,
-            after_same_host=before,
-            needs=(PREPARED, IMAGES_PRESENT, *(() if stacked else (ETCD_QUORUM,))),
-            weight=2.0,
-        )
+        needs = (PREPARED, IMAGES_PRESENT, *(() if stacked else (ETCD_QUORUM,)))
+        everything = (API_SERVER, *_CONTROLLERS)
+        # Where clients depend on it, the API server is replaced and proven before its controllers are.
+        first = everything if batch is None else (API_SERVER,)
+        written = _written(cluster, *first)
+        manifests = g.add("manifests", written, on=hosts, after_same_host=before, needs=needs, weight=2.0)
         # Started with its pods in place: the API is up soon after, and the kubelet does not give up on it for seconds.
         started = manifests if stacked and known else self._kubelet(g, hosts, after=[manifests])
         probes = (*((etcd_probe(cluster),) if stacked else ()), api_probe(cluster))
         serves = StaticPodsServe(probes=probes)
         api = g.add("api", serves, on=hosts, after_same_host=[started], provides=API_SERVING, weight=8.0)
-        g.add("controllers", StaticPodsServe(probes=controller_probes(cluster)), on=hosts, after_same_host=[api])
+        ready = (
+            api
+            if batch is None
+            else g.add(
+                "controller-manifests", _written(cluster, *_CONTROLLERS), on=hosts, after_same_host=[api], weight=2.0
+            )
+        )
+        g.add("controllers", StaticPodsServe(probes=controller_probes(cluster)), on=hosts, after_same_host=[ready])
         g.add("marked", HostMarked(cluster=cluster.name, role="controlPlane"), on=hosts, after_same_host=[api])
         return g.build()
 
@@ -162,7 +176,7 @@ class RunControlPlanes(Task):
             others = client_urls(ctx, known)
             who = PodMemberAdmitted(data_dir=data, peer_urls=peer_urls(ctx), others=others, image=image(ctx, ETCD))
         told = g.add("members", who, on=hosts, needs=(PREPARED, IMAGES_PRESENT, RUNTIME_READY))
-        pod = StaticPodsWritten(phase="etcd local", pods=pods_of(ctx.cluster, etcd=True), members=MEMBERS)
+        pod = _written(ctx.cluster, ETCD, members=MEMBERS)
         written = g.add("etcd", pod, on=hosts, after_same_host=[told])
         begins = PodMemberBegins(path=PurePosixPath(data) / "member")
         return [g.add("etcd-member", begins, on=hosts, after_same_host=[written])]
@@ -179,6 +193,16 @@ class OpenCluster(Task):
         digest = hashlib.sha256(settings.encode()).hexdigest()[:32]
         g.add("settings", SettingsUploaded(digest=digest), after=[opened], **through_api(ctx))
         return g.build()
+
+
+def _written(cluster: Cluster, *components: str, members: Key[str] | None = None) -> StaticPodsWritten:
+    phases = tuple(_PHASES[component] for component in components)
+    return StaticPodsWritten(
+        phases=("control-plane all",) if components == (API_SERVER, *_CONTROLLERS) else phases,
+        pods=pods_of(cluster, *components),
+        grace=stop_timeout(cluster),
+        members=members,
+    )
 
 
 def _files(ctx: TaskContext, hosts: Sequence[Host]) -> tuple[HostFile, ...]:

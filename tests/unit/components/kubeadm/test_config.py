@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from kubexm.components.host_files import HostFile
 from kubexm.components.kubeadm.config import configuration, repeated_arguments
-from kubexm.components.kubeadm.patches import patch_files
+from kubexm.components.kubeadm.patches import components, patch_files
 from kubexm.components.kubeadm.pods import controller_probes, pods_of
 from kubexm.runtime import TaskContext
 from tests.unit.components.around import SINGLE, cluster, context_of
@@ -155,7 +155,7 @@ def test_probes_do_without_an_answer_where_strangers_get_none(api_server: str, l
     ctx = task_of(cluster(f"kubernetes: {{apiServer: {api_server}}}"), tmp_path)
     found = ours(patch_files(ctx), "kube-apiserver")
     if not listens:
-        assert "spec" not in found
+        assert "containers" not in found["spec"]
         return
     (container,) = found["spec"]["containers"]
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
@@ -183,7 +183,7 @@ def test_a_stacked_member_that_lost_its_data_does_not_begin_anew(tmp_path: Path)
 
 def test_a_setting_is_an_input_of_the_pod_that_reads_it_and_of_no_other(tmp_path: Path) -> None:
     ctx = task_of(cluster(), tmp_path)
-    pods = {pod.component: {str(path) for path in pod.inputs} for pod in pods_of(ctx.cluster)}
+    pods = {pod.component: {str(path) for path in pod.inputs} for pod in pods_of(ctx.cluster, *components(ctx.cluster))}
     assert "/etc/kubernetes/config/audit-policy.yaml" in pods["kube-apiserver"]
     assert "/etc/kubernetes/config/encryption.yaml" in pods["kube-apiserver"]
     assert pods["kube-scheduler"] == {"/etc/kubernetes/scheduler.conf", "/etc/kubernetes/config/scheduler.yaml"}

@@ -85,7 +85,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 async def test_manifests_are_done_if_the_host_finds_no_fault(bench: Bench) -> None:
-    step = StaticPodsWritten(phase="control-plane all", pods=PODS)
+    step = StaticPodsWritten(phases=("control-plane all",), pods=PODS, grace=64)
     bench.memory.on(anything("kx_look kube-apiserver", "kx_look kube-scheduler"), stdout="", times=1)
     assert (await step.precheck(bench.ctx)).satisfied
     bench.memory.on(anything("kx_look"), stdout="kube-scheduler was edited, or a file it reads changed\n")
@@ -97,15 +97,18 @@ async def test_manifests_are_done_if_the_host_finds_no_fault(bench: Bench) -> No
 async def test_what_kubeadm_makes_is_written_whole_after_the_old_pods_are_gone(bench: Bench) -> None:
     made = "sources-digest\nkind: Pod\nname: api\n--- that was it\nkind: Pod\nname: sched\n--- that was it\n"
     written: list[Command] = []
-    bench.memory.on(anything("kx_kubeadm control-plane all", "kx_show kube-apiserver"), stdout=made)
+    bench.memory.on(anything("kx_kubeadm 'control-plane all'", "kx_show kube-apiserver"), stdout=made)
     bench.memory.on(
         anything("kx_retire /etc/kubernetes/manifests/kube-apiserver.yaml", "kx_land"), callback=written.append
     )
     stamped: list[Command] = []
-    bench.memory.on(anything("kx_put /var/lib/kubexm/kubeadm/control-plane 600"), callback=stamped.append)
-    await bench.run(StaticPodsWritten(phase="control-plane all", pods=PODS))
+    bench.memory.on(
+        anything("/var/lib/kubexm/kubeadm/kube-apiserver 600", "/var/lib/kubexm/kubeadm/kube-scheduler 600"),
+        callback=stamped.append,
+    )
+    await bench.run(StaticPodsWritten(phases=("control-plane all",), pods=PODS, grace=64))
     assert written[0].stdin == b"kind: Pod\nname: api\nkind: Pod\nname: sched\n"
-    assert stamped[0].stdin == b"sources-digest\n"
+    assert stamped[0].stdin == b"sources-digest\nsources-digest\n"
     assert written[0].timeout > 60
 
 
@@ -115,10 +118,10 @@ async def test_old_pods_are_waited_for_only_if_the_kubelet_can_end_them(
 ) -> None:
     made = "sources-digest\nkind: Pod\nname: api\n--- that was it\nkind: Pod\nname: sched\n--- that was it\n"
     written: list[Command] = []
-    bench.memory.on(anything("kx_kubeadm control-plane all"), stdout=made)
+    bench.memory.on(anything("kx_kubeadm 'control-plane all'"), stdout=made)
     bench.memory.on(anything("kx_land"), callback=written.append)
-    bench.memory.on(anything("kx_put /var/lib/kubexm/kubeadm/control-plane"))
-    await bench.run(StaticPodsWritten(phase="control-plane all", pods=PODS))
+    bench.memory.on(anything("/var/lib/kubexm/kubeadm/kube-apiserver"))
+    await bench.run(StaticPodsWritten(phases=("control-plane all",), pods=PODS, grace=64))
     for name in ("kube-apiserver", "kube-scheduler") if api else ("kube-scheduler",):
         (tmp_path / f"{name}.yaml").write_text("    kubexm.io/digest: sha256-1\n")
     # A kubelet that ends nothing, however often one looks.
@@ -132,7 +135,9 @@ async def test_old_pods_are_waited_for_only_if_the_kubelet_can_end_them(
 
 
 async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Bench, tmp_path: Path) -> None:
-    step = StaticPodsWritten(phase="etcd local", pods=(StaticPod(component="etcd", inputs=()),), members=MEMBERS)
+    step = StaticPodsWritten(
+        phases=("etcd local",), pods=(StaticPod(component="etcd", inputs=()),), grace=64, members=MEMBERS
+    )
     assert step.consumes() == (MEMBERS,)
     assert (await step.precheck(bench.ctx)).reason == "who the members of etcd are is not known yet"
     bench.knows("new n1=https://10.0.0.1:2380")
@@ -158,18 +163,26 @@ async def test_etcds_pod_is_told_how_to_begin_where_that_still_matters(bench: Be
     assert "initial-cluster" not in looked[1].script
 
 
-async def test_an_api_server_goes_with_the_etcd_that_is_replaced(bench: Bench) -> None:
-    step = StaticPodsWritten(phase="etcd local", pods=(StaticPod(component="etcd", inputs=()),), members=MEMBERS)
+async def test_an_api_server_leaves_before_the_etcd_that_is_replaced(bench: Bench) -> None:
+    step = StaticPodsWritten(
+        phases=("etcd local",), pods=(StaticPod(component="etcd", inputs=()),), grace=64, members=MEMBERS
+    )
     bench.knows("")
     written: list[Command] = []
-    bench.memory.on(anything("kx_kubeadm etcd local"), stdout="sources-digest\nkind: Pod\n--- that was it\n")
+    bench.memory.on(anything("kx_kubeadm 'etcd local'"), stdout="sources-digest\nkind: Pod\n--- that was it\n")
     bench.memory.on(anything("kx_retire /etc/kubernetes/manifests/etcd.yaml"), callback=written.append)
     bench.memory.on(anything("/var/lib/kubexm/kubeadm/"))
     await bench.run(step)
-    first, script = "kx_retire /etc/kubernetes/manifests/etcd.yaml", written[0].script
-    then = ("kx_retire /etc/kubernetes/manifests/kube-apiserver.yaml -", "stop -t 1 $kx_api", "until [ -z")
-    places = [script.index(text) for text in (first, *then)]
-    assert places == sorted(places), "only if there is an etcd to be replaced, and before that one is waited for"
+    order = (
+        "if kx_differs /etc/kubernetes/manifests/etcd.yaml",
+        "kx_retire /etc/kubernetes/manifests/kube-apiserver.yaml -",
+        "kx_wait\n",
+        "stop -t 64 $kx_api",
+        "kx_retire /etc/kubernetes/manifests/etcd.yaml",
+    )
+    script = written[0].script
+    places = [script.index(text) for text in order]
+    assert places == sorted(places), "if there is an etcd to be replaced, the API server leaves before it"
     assert "file:/etc/kubernetes/manifests/kube-apiserver.yaml" in step.writes(), "who wrote it looks again"
 
 
@@ -483,7 +496,7 @@ async def test_a_kubelet_forgets_older_pods_before_an_empty_member_may_begin(ben
 
     shown = f"LoadState=loaded\nActiveState={active}\nSubState=x\nUnitFileState=enabled\n"
     bench.memory.on(re.compile(r"(?s)(?!.*kx_).*systemctl show -p LoadState.*-- kubelet.service"), stdout=shown)
-    bench.memory.on(anything("stop -t 1 .kx_api"), callback=note)
+    bench.memory.on(anything("stop -t 5 .kx_api"), callback=note)
     bench.memory.on(anything("kx_start .* kubelet.service restart"), callback=note)
     bench.memory.on(anything("/var/lib/etcd/member 700"), callback=note)
     step = PodMemberBegins(path=PurePosixPath("/var/lib/etcd/member"))
