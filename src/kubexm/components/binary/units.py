@@ -6,8 +6,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from kubexm.components.assets import stamp_of
-from kubexm.components.control_plane import api_server, controller_manager, scheduler, settings_files, stop_timeout
-from kubexm.components.control_plane.layout import CONTROLLER_MANAGER_CONF, PKI, SCHEDULER_CONF
+from kubexm.components.control_plane import (
+    api_server,
+    controller_manager,
+    read_at_start,
+    scheduler,
+    settings_files,
+    stop_timeout,
+)
 from kubexm.components.host_files import HostFile, per_host_files
 from kubexm.components.topology import etcd_urls, internal_address
 from kubexm.components.units import service_unit, unit_path
@@ -48,14 +54,8 @@ def control_plane_settings(ctx: TaskContext, hosts: tuple[Host, ...]) -> tuple[H
 
 
 def inputs(ctx: TaskContext, program: str) -> tuple[PurePosixPath, ...]:
-    """What the program reads when it starts, and only then: certificates it serves with are read again by itself."""
-    own = tuple(file.path for file in settings_files(ctx.cluster) if file.program == program)
-    read = {
-        API_SERVER: (PKI / "sa.key", PKI / "sa.pub", PKI / "etcd/ca.crt"),
-        CONTROLLER_MANAGER: (CONTROLLER_MANAGER_CONF, PKI / "ca.crt", PKI / "sa.key"),
-        SCHEDULER: (SCHEDULER_CONF,),
-    }
-    return (*own, *read[program], stamp_of(program))
+    """What the program is started from: itself, and the files it reads only then."""
+    return (*read_at_start(ctx.cluster, program), stamp_of(program))
 
 
 def _api_server_unit(ctx: TaskContext, host: Host) -> str:

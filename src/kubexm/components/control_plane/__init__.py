@@ -5,7 +5,7 @@ from kubexm.components.control_plane.layout import SETTINGS
 from kubexm.components.control_plane.leaving import check_interval, shutdown_delay, stop_timeout
 from kubexm.components.control_plane.objects import BOOTSTRAPPERS, admin_binding, cluster_info, joining_objects
 from kubexm.components.control_plane.programs import api_server, controller_manager, health_ports, scheduler
-from kubexm.components.control_plane.settings import SettingsFile, limits_anonymous, settings_files
+from kubexm.components.control_plane.settings import SettingsFile, limits_anonymous, read_at_start, settings_files
 
 __all__ = [
     "BOOTSTRAPPERS",
@@ -21,6 +21,7 @@ __all__ = [
     "health_ports",
     "joining_objects",
     "limits_anonymous",
+    "read_at_start",
     "scheduler",
     "settings_files",
     "shutdown_delay",

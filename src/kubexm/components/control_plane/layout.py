@@ -10,6 +10,8 @@ __all__ = [
     "ADMISSION",
     "AUDIT_POLICY",
     "AUTHENTICATION",
+    "CA_ROOT",
+    "CA_TRUST",
     "CONTROLLER_MANAGER_CONF",
     "ENCRYPTION",
     "KUBERNETES",
@@ -22,6 +24,11 @@ __all__ = [
 
 KUBERNETES: Final = PurePosixPath("/etc/kubernetes")
 PKI: Final = KUBERNETES / "pki"
+CA_TRUST: Final = PKI / "ca-trust.crt"
+"""Whose certificates API servers and kubelets accept. `ca.crt`, beside `ca.key`, is what certificates are signed with,
+and always one. All three hold the same certificate until the CA is rotated."""
+CA_ROOT: Final = PKI / "ca-root.crt"
+"""What pods and kubelets verify API servers with."""
 ADMIN_CONF: Final = KUBERNETES / "admin.conf"
 SUPER_ADMIN_CONF: Final = KUBERNETES / "super-admin.conf"
 CONTROLLER_MANAGER_CONF: Final = KUBERNETES / "controller-manager.conf"

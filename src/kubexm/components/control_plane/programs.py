@@ -14,6 +14,8 @@ from kubexm.components.control_plane.layout import (
     ADMISSION,
     AUDIT_POLICY,
     AUTHENTICATION,
+    CA_ROOT,
+    CA_TRUST,
     CONTROLLER_MANAGER_CONF,
     ENCRYPTION,
     PKI,
@@ -49,7 +51,6 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
         "advertise-address": advertise,
         "allow-privileged": "true",
         "authorization-mode": "Node,RBAC",
-        "client-ca-file": f"{PKI}/ca.crt",
         "enable-bootstrap-token-auth": "true",
         "etcd-cafile": f"{PKI}/etcd/ca.crt",
         "etcd-certfile": f"{PKI}/apiserver-etcd-client.crt",
@@ -76,8 +77,10 @@ def api_server(cluster: Cluster, *, advertise: str = "", etcd: Sequence[str] = (
     added = {
         "admission-control-config-file": str(ADMISSION),
         "enable-admission-plugins": ",".join(_PLUGINS),
+        "client-ca-file": str(CA_TRUST),
         "encryption-provider-config": str(ENCRYPTION),
-        "kubelet-certificate-authority": f"{PKI}/ca.crt",
+        "encryption-provider-config-automatic-reload": "true",
+        "kubelet-certificate-authority": str(CA_TRUST),
         "profiling": "false",
         # Tokens in pods end after the hour that was asked for, not after a year.
         "service-account-extend-token-expiration": "false",
@@ -105,7 +108,6 @@ def controller_manager(cluster: Cluster) -> Arguments:
         "authentication-kubeconfig": kubeconfig,
         "authorization-kubeconfig": kubeconfig,
         "bind-address": "127.0.0.1",
-        "client-ca-file": f"{PKI}/ca.crt",
         "cluster-cidr": ",".join(map(str, spec.network.pod_cidr)),
         "cluster-name": spec.kubernetes.cluster_name or cluster.name,
         "cluster-signing-cert-file": f"{PKI}/ca.crt",
@@ -114,18 +116,19 @@ def controller_manager(cluster: Cluster) -> Arguments:
         "kubeconfig": kubeconfig,
         "leader-elect": "true",
         "requestheader-client-ca-file": f"{PKI}/front-proxy-ca.crt",
-        "root-ca-file": f"{PKI}/ca.crt",
         "service-account-private-key-file": f"{PKI}/sa.key",
         "service-cluster-ip-range": ",".join(map(str, spec.network.service_cidr)),
         "use-service-account-credentials": "true",
     }
     added = {
+        "client-ca-file": str(CA_TRUST),
         "cluster-signing-duration": f"{int(spec.certs.duration.total_seconds())}s",
         # Each controller fetches a token of its own first: with the 20 requests a second it allows itself, a new leader
         # stands still for five seconds before the last of them has begun.
         "kube-api-burst": "200",
         "kube-api-qps": "100",
         "profiling": "false",
+        "root-ca-file": str(CA_ROOT),
         **_node_masks(cluster),
         **_TLS,
         **feature_gates(spec.kubernetes.feature_gates),

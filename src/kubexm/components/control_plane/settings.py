@@ -13,18 +13,26 @@ from kubexm.components.control_plane.layout import (
     ADMISSION,
     AUDIT_POLICY,
     AUTHENTICATION,
+    CA_ROOT,
+    CONTROLLER_MANAGER_CONF,
     ENCRYPTION,
+    PKI,
     SCHEDULER_CONF,
     SCHEDULER_SETTINGS,
 )
 from kubexm.components.documents import merged, yaml_text
 from kubexm.redact import SecretRef
 
-__all__ = ["SettingsFile", "limits_anonymous", "settings_files"]
+__all__ = ["SettingsFile", "limits_anonymous", "read_at_start", "settings_files"]
 
 _HEALTH: Final = ("/livez", "/readyz", "/healthz")
 _ALSO_HEALTH: Final = "/version"
 _CONTROL_PLANE: Final = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
+_READ_AT_START: Final = {
+    "kube-apiserver": (PKI / "sa.key", PKI / "sa.pub", PKI / "etcd/ca.crt"),
+    "kube-controller-manager": (CONTROLLER_MANAGER_CONF, CA_ROOT, PKI / "sa.key"),
+    "kube-scheduler": (SCHEDULER_CONF,),
+}
 _INTO_PODS_AND_NODES: Final = (
     "nodes/proxy",
     "pods/attach",
@@ -40,7 +48,7 @@ _INTO_PODS_AND_NODES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
-    """A file of the control plane, and the program that reads it when it starts."""
+    """A file of the control plane, and the program that reads it."""
 
     name: str
     """A word for ids of nodes."""
@@ -49,6 +57,8 @@ class SettingsFile:
     program: str
     mode: int = 0o644
     """Only what is secret is hidden: a plan shows what an edit changes in the others."""
+    reloaded: bool = False
+    """The program reads it again by itself, so that a change restarts nothing."""
 
 
 def settings_files(cluster: Cluster) -> tuple[SettingsFile, ...]:
@@ -60,6 +70,7 @@ def settings_files(cluster: Cluster) -> tuple[SettingsFile, ...]:
             content=SecretRef("encryption-config"),
             program="kube-apiserver",
             mode=0o600,
+            reloaded=True,
         ),
         SettingsFile(
             name="admission", path=ADMISSION, content=yaml_text(_admission(cluster)), program="kube-apiserver"
@@ -75,6 +86,15 @@ def settings_files(cluster: Cluster) -> tuple[SettingsFile, ...]:
         text = yaml_text(_authentication(cluster))
         found.append(SettingsFile(name="authentication", path=AUTHENTICATION, content=text, program="kube-apiserver"))
     return tuple(sorted(found, key=lambda file: file.name))
+
+
+def read_at_start(cluster: Cluster, program: str) -> tuple[PurePosixPath, ...]:
+    """The files that a program reads when it starts and never again: a change of one of them restarts it.
+
+    Certificates that programs serve with, present as clients or accept are read again by themselves.
+    """
+    own = (file.path for file in settings_files(cluster) if file.program == program and not file.reloaded)
+    return (*own, *_READ_AT_START[program])
 
 
 def limits_anonymous(cluster: Cluster) -> bool:

@@ -13,7 +13,14 @@ from typing import Any, Final
 
 from kubexm import releases
 from kubexm.components.assets import image
-from kubexm.components.control_plane import Arguments, api_server, controller_manager, scheduler, settings_files
+from kubexm.components.control_plane import (
+    SETTINGS,
+    Arguments,
+    api_server,
+    controller_manager,
+    scheduler,
+    settings_files,
+)
 from kubexm.components.documents import yaml_stream
 from kubexm.components.etcd.arguments import arguments as etcd_arguments
 from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, PATCHES, SCHEDULER
@@ -158,7 +165,8 @@ def _etcd(ctx: TaskContext, host: Host) -> dict[str, Any]:
 
 
 def _api_server_volumes(ctx: TaskContext) -> list[dict[str, Any]]:
-    found = _volumes({file.path for file in settings_files(ctx.cluster) if file.program == API_SERVER})
+    # As a directory: a file that is replaced in a directory is seen inside, one that is mounted by itself is not.
+    found: list[dict[str, Any]] = [_volume("kubexm-config", SETTINGS, "Directory")]
     audit = ctx.cluster.spec.kubernetes.audit
     if audit.enabled and audit.log_path != "-":
         directory = str(PurePosixPath(audit.log_path).parent)
@@ -167,17 +175,12 @@ def _api_server_volumes(ctx: TaskContext) -> list[dict[str, Any]]:
 
 
 def _volumes(paths: set[PurePosixPath]) -> list[dict[str, Any]]:
-    """One mount for each file, so that no program sees another's; one that changes starts its program anew anyway."""
-    return [
-        {
-            "name": f"kubexm-{path.stem}",
-            "hostPath": str(path),
-            "mountPath": str(path),
-            "readOnly": True,
-            "pathType": "File",
-        }
-        for path in sorted(paths)
-    ]
+    """One mount for each file: it sees no other program's, and is started anew when one of them changes."""
+    return [_volume(f"kubexm-{path.stem}", path, "File") for path in sorted(paths)]
+
+
+def _volume(name: str, path: PurePosixPath, kind: str) -> dict[str, Any]:
+    return {"name": name, "hostPath": str(path), "mountPath": str(path), "readOnly": True, "pathType": kind}
 
 
 def _extra_args(arguments: Mapping[str, tuple[str, ...]], *, newer: bool) -> Any:

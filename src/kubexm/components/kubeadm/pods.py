@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
 from kubexm.apis.v1alpha1 import Cluster
-from kubexm.components.control_plane import health_ports, settings_files
+from kubexm.components.control_plane import health_ports, read_at_start
 from kubexm.components.kubeadm.health import Probe
-from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER
+from kubexm.components.kubeadm.layout import API_SERVER, ETCD
 from kubexm.components.kubeadm.manifests import StaticPod
 from kubexm.components.topology import control_planes, internal_address, server_url
 from kubexm.connector import Host
@@ -17,45 +17,16 @@ from kubexm.runtime import TaskContext
 
 __all__ = ["api_probe", "client_urls", "controller_probes", "etcd_probe", "peer_urls", "pods_of"]
 
-_KUBERNETES: Final = PurePosixPath("/etc/kubernetes")
-_READ: Final[Mapping[str, tuple[str, ...]]] = {
-    ETCD: (
-        "pki/etcd/ca.crt",
-        "pki/etcd/server.crt",
-        "pki/etcd/server.key",
-        "pki/etcd/peer.crt",
-        "pki/etcd/peer.key",
-    ),
-    API_SERVER: (
-        "pki/ca.crt",
-        "pki/apiserver.crt",
-        "pki/apiserver.key",
-        "pki/apiserver-etcd-client.crt",
-        "pki/apiserver-etcd-client.key",
-        "pki/apiserver-kubelet-client.crt",
-        "pki/apiserver-kubelet-client.key",
-        "pki/etcd/ca.crt",
-        "pki/front-proxy-ca.crt",
-        "pki/front-proxy-client.crt",
-        "pki/front-proxy-client.key",
-        "pki/sa.key",
-        "pki/sa.pub",
-    ),
-    CONTROLLER_MANAGER: ("controller-manager.conf", "pki/ca.crt", "pki/ca.key", "pki/front-proxy-ca.crt", "pki/sa.key"),
-    SCHEDULER: ("scheduler.conf",),
-}
+_ETCD_READS: Final = (PurePosixPath("/etc/kubernetes/pki/etcd/ca.crt"),)
+"""When it starts and never again: it reads certificates that it serves with at every connection."""
 
 
 def pods_of(cluster: Cluster, *components: str) -> tuple[StaticPod, ...]:
-    """These static pods with the files they read."""
-    own = {file.path: file.program for file in settings_files(cluster)}
+    """These static pods with the files they read when they start."""
     return tuple(
         StaticPod(
             component=component,
-            inputs=(
-                *(_KUBERNETES / name for name in _READ[component]),
-                *sorted(path for path, program in own.items() if program == component),
-            ),
+            inputs=_ETCD_READS if component == ETCD else read_at_start(cluster, component),
         )
         for component in components
     )

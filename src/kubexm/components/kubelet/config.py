@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from kubexm import releases
 from kubexm.apis.v1alpha1 import Cluster
+from kubexm.components.control_plane.layout import CA_ROOT, CA_TRUST
 from kubexm.components.documents import merged, yaml_text
 from kubexm.components.kubelet.layout import (
     BINARY,
     BOOTSTRAP_CONF,
-    CA,
     CLIENT_CERTIFICATE,
     CONFIG,
     DROP_INS,
@@ -83,7 +83,7 @@ def settings(cluster: Cluster, host: Host, facts: Facts) -> str:
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True, "cacheTTL": "2m0s"},
-            "x509": {"clientCAFile": str(CA)},
+            "x509": {"clientCAFile": str(CA_TRUST)},
         },
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": "systemd",
@@ -200,7 +200,7 @@ def protects_kernel(cluster: Cluster) -> bool:
 
 
 def _kubeconfig(server: str, user: Mapping[str, Any]) -> str:
-    cluster = {"name": "kubernetes", "cluster": {"certificate-authority": str(CA), "server": server}}
+    cluster = {"name": "kubernetes", "cluster": {"certificate-authority": str(CA_ROOT), "server": server}}
     context = {"name": "default", "context": {"cluster": "kubernetes", "user": user["name"]}}
     return yaml_text(
         {

@@ -8,7 +8,6 @@ from typing import Final
 __all__ = [
     "BINARY",
     "BOOTSTRAP_CONF",
-    "CA",
     "CLIENT_CERTIFICATE",
     "CONFIG",
     "DROP_INS",
@@ -41,7 +40,6 @@ BOOTSTRAP_CONF: Final = _KUBERNETES / "bootstrap-kubelet.conf"
 """Holds a token for as long as the node joins; removed as soon as it has."""
 MANIFESTS: Final = _KUBERNETES / "manifests"
 
-CA: Final = _KUBERNETES / "pki" / "ca.crt"
 CLIENT_CERTIFICATE: Final = HOME / "pki" / "kubelet-client-current.pem"
 """A link: the kubelet puts each new certificate, with its key, beside it."""
 SERVING_CERTIFICATE: Final = HOME / "pki" / "kubelet-serving.crt"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kubexm.components.assets import place, stamp_of
+from kubexm.components.control_plane.layout import CA_ROOT
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
 from kubexm.components.kubelet.certified import KubeletCertified
 from kubexm.components.kubelet.config import (
@@ -41,7 +42,7 @@ from kubexm.task import FragmentBuilder, NodeHandle, Task
 
 __all__ = ["INPUTS", "InstallKubelet", "certified", "kubelet_running"]
 
-INPUTS: Final = (CONFIG, NODE_ENV, SERVING_CERTIFICATE, SERVING_KEY, stamp_of("kubelet"))
+INPUTS: Final = (CONFIG, NODE_ENV, CA_ROOT, SERVING_CERTIFICATE, SERVING_KEY, stamp_of("kubelet"))
 """What the kubelet is started from, besides its unit file; its client certificate is its own affair."""
 
 

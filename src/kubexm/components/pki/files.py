@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from kubexm.apis.v1alpha1 import Cluster
+from kubexm.components.control_plane.layout import CA_ROOT, CA_TRUST
 from kubexm.components.milestones import PKI_ISSUED
 from kubexm.components.pki import names
 from kubexm.connector import Host
@@ -61,6 +62,7 @@ def control_plane_files(cluster: Cluster) -> tuple[PkiFile, ...]:
     etcd = cluster.spec.etcd.type
     return (
         *_pair(KUBERNETES_PKI / "ca", names.CA),
+        *_trusted(),
         *_pair(KUBERNETES_PKI / "front-proxy-ca", names.FRONT_PROXY_CA),
         # The key of etcd's CA is not needed there by a running etcd under systemd, but a lost work directory is
         # fetched back from control planes.
@@ -88,6 +90,7 @@ def kubelet_files() -> tuple[PkiFile, ...]:
     """The PKI files of every kubelet: who may call it, and how it proves who it is."""
     return (
         PkiFile(path=KUBERNETES_PKI / "ca.crt", secret=names.certificate(names.CA)),
+        *_trusted(),
         *_pair(KUBELET_PKI / "kubelet-serving", names.KUBELET_SERVING),
     )
 
@@ -188,6 +191,10 @@ def _pair(path: PurePosixPath, name: str) -> tuple[PkiFile, PkiFile]:
         PkiFile(path=path.with_name(f"{path.name}.crt"), secret=names.certificate(name)),
         PkiFile(path=path.with_name(f"{path.name}.key"), secret=names.key(name)),
     )
+
+
+def _trusted() -> tuple[PkiFile, ...]:
+    return tuple(PkiFile(path=path, secret=names.certificate(names.CA)) for path in (CA_TRUST, CA_ROOT))
 
 
 def _member_files(directory: PurePosixPath) -> tuple[PkiFile, ...]:

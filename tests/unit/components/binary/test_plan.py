@@ -193,8 +193,8 @@ def test_marks_are_made_where_a_role_was_brought_up(tmp_path: Path) -> None:
 def test_each_unit_is_restarted_for_its_own_files_only(tmp_path: Path) -> None:
     graph = plan(tmp_path)
     server = {path.name for path in unit(graph, "binary.run.api-server").inputs}
-    assert {"admission.yaml", "audit-policy.yaml", "authentication.yaml", "encryption.yaml", "sa.key"} <= server
-    assert "scheduler.yaml" not in server
+    assert {"admission.yaml", "audit-policy.yaml", "authentication.yaml", "sa.key"} <= server
+    assert not {"scheduler.yaml", "encryption.yaml", "apiserver.crt"} & server, "others read them, or they are reloaded"
     scheduler = unit(graph, "binary.run.scheduler").inputs
     assert {path.name for path in scheduler} == {"scheduler.yaml", "scheduler.conf", "stamp"}
     assert PurePosixPath("/opt/kubexm/programs/kube-scheduler/current/stamp") in scheduler

@@ -185,7 +185,8 @@ def test_a_setting_is_an_input_of_the_pod_that_reads_it_and_of_no_other(tmp_path
     ctx = task_of(cluster(), tmp_path)
     pods = {pod.component: {str(path) for path in pod.inputs} for pod in pods_of(ctx.cluster, *components(ctx.cluster))}
     assert "/etc/kubernetes/config/audit-policy.yaml" in pods["kube-apiserver"]
-    assert "/etc/kubernetes/config/encryption.yaml" in pods["kube-apiserver"]
+    assert "/etc/kubernetes/config/encryption.yaml" not in pods["kube-apiserver"], "it is reloaded"
+    assert "/etc/kubernetes/pki/apiserver.crt" not in pods["kube-apiserver"], "it is reloaded"
     assert pods["kube-scheduler"] == {"/etc/kubernetes/scheduler.conf", "/etc/kubernetes/config/scheduler.yaml"}
     assert not any("config/" in path for path in pods["kube-controller-manager"])
     volumes = documents(ctx)[1]["scheduler"]["extraVolumes"]

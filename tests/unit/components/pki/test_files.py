@@ -125,6 +125,8 @@ def test_the_layout_is_kubeadms() -> None:
     ]  # fmt: skip
     wanted = [f"pki/{name}.{end}" for name in pairs for end in ("crt", "key")]
     wanted += [
+        "pki/ca-root.crt",
+        "pki/ca-trust.crt",
         "pki/sa.key",
         "pki/sa.pub",
         "admin.conf",
