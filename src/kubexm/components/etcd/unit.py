@@ -27,6 +27,8 @@ def service(arguments: Mapping[str, Sequence[str]], *, cluster: str, data_dir: s
 
     Not of Type=notify: etcd reports itself ready when it has a quorum, and whoever starts the first member of several
     would wait for the others to be started. Health is proven through its API instead.
+
+    When the host shuts down, etcd stops after pods: an API server whose etcd is gone cannot finish its requests.
     """
     words = [f"--{name}={value}" for name, values in arguments.items() for value in values]
     command = " \\\n    ".join([str(ETCD), *map(unit_word, words)])
@@ -34,6 +36,7 @@ def service(arguments: Mapping[str, Sequence[str]], *, cluster: str, data_dir: s
 Description=etcd of the Kubernetes cluster {cluster}
 Wants=network-online.target
 After=network-online.target time-sync.target
+Before=kubelet.service kubepods.slice
 StartLimitIntervalSec=0
 
 [Service]
