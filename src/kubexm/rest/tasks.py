@@ -62,7 +62,7 @@ async def list_tasks(
     who: Anyone,
     cluster: Annotated[str, Query(max_length=63, pattern=r"^[a-z0-9-]*$", description="Only of this cluster.")] = "",
     state: Annotated[list[TaskState], Query(max_length=7, description="Only in one of these states.")] = [],  # noqa: B006
-    action: Annotated[str, Query(max_length=32, pattern=r"^[a-z]*$", description="Only of this kind.")] = "",
+    action: Annotated[str, Query(max_length=32, pattern=r"^[a-z-]*$", description="Only of this kind.")] = "",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[TaskOut]:

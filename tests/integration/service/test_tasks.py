@@ -19,7 +19,7 @@ from kubexm.service.registry import Registry
 from kubexm.service.tasks import TaskOptions, TaskService
 from kubexm.service.wanted import Kind, Wanted
 from kubexm.store.store import Store
-from kubexm.store.tasks import TaskState
+from kubexm.store.tasks import Task, TaskState
 from tests.integration.service.conftest import ended, until
 from tests.integration.service.work import spec
 from tests.unit.runtime.clusters import needs_root
@@ -266,6 +266,17 @@ async def test_what_cannot_be_done_is_refused_before_it_is_queued(
     with pytest.raises(ConfigError, match="demo names what was not uploaded: secret login"):
         await service.submit(CREATE, "ann")
     assert await store.tasks.page() == []
+
+
+async def test_what_another_version_queued_is_refused(service: TaskService, store: Store, demo: str) -> None:
+    old = Task(
+        id="20250101-000000-abcd", cluster="demo", action="create", pipeline="create", request={"only": ["etcd"]}
+    )
+    await store.tasks.add(replace(old, state=TaskState.FAILED), alone=False)
+    failed = await ended(store, await service.resume(old.id, "ann"))
+    assert failed.state is TaskState.FAILED
+    assert "has the format none, and this version of kubexm reads format 1" in failed.error["message"]
+    assert "make the request again" in failed.error["hint"]
 
 
 async def test_a_task_that_cannot_begin_says_why(service: TaskService, store: Store, demo: str, root: Path) -> None:
