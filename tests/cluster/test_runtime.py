@@ -16,7 +16,7 @@ from kubexm.assets import Bundle, BundleWriter, ImageReference, catalog
 from kubexm.assets.layout import blob_path
 from kubexm.assets.oci import ImageManifest
 from kubexm.components.assets import place_packages
-from kubexm.components.containerd import ContainerRuntime
+from kubexm.components.containerd import Containerd
 from kubexm.components.images import Images
 from kubexm.lab import Lab
 from kubexm.lab.bundle import BundleBuild, PlainProgress
@@ -78,7 +78,7 @@ class Runtime(Parts):
 
 @pytest.fixture
 def runtime(hosts: Lab, bundle: Path, tmp_path: Path) -> Runtime:
-    return Runtime(hosts, bundle, tmp_path, (ContainerRuntime, Images), spec={"kubernetes": {"version": VERSION}})
+    return Runtime(hosts, bundle, tmp_path, (Containerd, Images), spec={"kubernetes": {"version": VERSION}})
 
 
 def nodes_of(outcome: Outcome) -> set[str]:
@@ -272,7 +272,7 @@ async def test_a_registry_with_a_login_and_a_ca_of_its_own(
     runtime: Runtime, bundle: Path, tmp_path: Path, auth: str
 ) -> None:
     address = str(runtime.lab.network.machine_address)
-    runtime.modules = (ContainerRuntime,)
+    runtime.modules = (Containerd,)
     async with registry(bundle, tmp_path, address, auth=auth) as (made, place):
         login = {"username": USER, "password": f"file:{tmp_path / 'password'}", "caFile": str(tmp_path / "ca.pem")}
         (tmp_path / "password").write_text(PASSWORD)

@@ -38,7 +38,6 @@ class CreateCluster(Pipeline):
         """Nothing is changed before all required hosts passed preflight; then each waits only for what it needs."""
         from kubexm.components.addons import Addons
         from kubexm.components.binary import BinaryControlPlane
-        from kubexm.components.containerd import ContainerRuntime
         from kubexm.components.coredns import CoreDns
         from kubexm.components.etcd import Etcd
         from kubexm.components.haproxy import LoadBalancer
@@ -54,6 +53,7 @@ class CreateCluster(Pipeline):
         from kubexm.components.pki import Pki
         from kubexm.components.preflight import Preflight
         from kubexm.components.programs import Programs
+        from kubexm.components.runtimes import NodeRuntime
         from kubexm.components.verify import Verification
         from kubexm.module import link, per_host, sequence
 
@@ -64,7 +64,7 @@ class CreateCluster(Pipeline):
                 link(
                     Pki,
                     HostPreparation,
-                    ContainerRuntime,
+                    NodeRuntime,
                     Images,
                     Kubelet,
                     Etcd,

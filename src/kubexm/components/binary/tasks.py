@@ -82,7 +82,7 @@ class RunControlPlane(Task):
         # Beside the controllers: it has its certificate, and is registered by the time they look for nodes.
         g.add(
             "kubelet",
-            kubelet_running(),
+            kubelet_running(ctx.cluster),
             on=hosts,
             after_same_host=[ready, certified(g, ctx, on=hosts)],
             needs=(KUBELET_INSTALLED, RUNTIME_READY, IMAGES_PRESENT),

@@ -15,6 +15,7 @@ __all__ = [
     "CONFIG",
     "CRICTL",
     "PROGRAM",
+    "RUNC",
     "SOCKET",
     "UNIT",
     "RuntimeSettings",

@@ -9,10 +9,10 @@ from kubexm.module import Module
 from kubexm.runtime import ModuleContext
 from kubexm.task import Task
 
-__all__ = ["ContainerRuntime"]
+__all__ = ["Containerd"]
 
 
-class ContainerRuntime(Module):
+class Containerd(Module):
     """containerd with what it needs, on every node; provides RUNTIME_STARTED and RUNTIME_READY."""
 
     def tasks(self, ctx: ModuleContext) -> Sequence[Task]:

@@ -27,6 +27,7 @@ from pathlib import PurePosixPath
 from typing import ClassVar
 
 from kubexm.cache import Key, Scope
+from kubexm.components.runtimes import DEFAULT_RUNTIME, runtime_named
 from kubexm.connector import Upload
 from kubexm.connector.base import shell
 from kubexm.errors import StepError
@@ -39,12 +40,10 @@ __all__ = ["ImagesImported", "ImagesPulled", "ImagesSent", "WantedImage"]
 
 _INCOMING = STATE / "incoming"
 _BEFORE: Key[list[str]] = Key("images.before", per_host=True, scope=Scope.STEP)
-_SOCKET = "/run/containerd/containerd.sock"
 _LOOK = """\
 for a in {incoming}/images-*.tar; do if [ -f "$a" ]; then printf 'archive %s\\n' "${{a##*/}}"; fi; done
-if [ -S {socket} ] && command -v ctr >/dev/null; then
-  timeout 15 ctr -n k8s.io images ls | while read -r r _ d _; do printf 'image %s %s\\n' "$r" "$d"; done
-fi
+{{ {list}
+}} | sed 's/^/image /'
 """
 
 
@@ -77,9 +76,9 @@ class _Found:
         return tuple(image for image in wanted if not there(image))
 
 
-async def _look(ctx: StepContext) -> _Found:
-    """What the host has: images, as far as containerd is there to be asked, and archives of them."""
-    script = _LOOK.format(incoming=shell(ctx.host.placed.place), socket=shell(_SOCKET))
+async def _look(ctx: StepContext, runtime: str) -> _Found:
+    """What the host has: images, as far as the runtime is there to be asked, and archives of them."""
+    script = _LOOK.format(incoming=shell(ctx.host.placed.place), list=runtime_named(runtime).list_images)
     result = await ctx.host.command.read(script, display="list images", check=False, within=30)
     lines = [line.split(" ") for line in result.text.splitlines()]
     return _Found(
@@ -108,6 +107,7 @@ class _OfImages(Step):
     images: tuple[WantedImage, ...]
     release: str = ""
     """The Kubernetes release whose images they are; empty: the cluster's own."""
+    runtime: str = DEFAULT_RUNTIME
 
     def reads(self) -> Resources:
         """Images and archives of them."""
@@ -124,13 +124,13 @@ class _OfImages(Step):
         return f"{self._verb} {names}{more}"
 
     async def _remove_new(self, ctx: StepContext) -> None:
-        """Those of these images that came with this run go, under every name: containerd gives them others as well."""
-        before, found = recall(ctx, _BEFORE), await _look(ctx)
+        """Those of these images that came with this run go, under every name the runtime has for them."""
+        before, found = recall(ctx, _BEFORE), await _look(ctx, self.runtime)
         wanted = {image.reference for image in self.images} - set(before)
         digests = {digest for reference, digest in found.images if reference in wanted}
         names = sorted(name for name, digest in found.images if name not in before and digest in digests)
         if names:
-            words = shell("ctr", "-n", "k8s.io", "images", "rm", *names)
+            words = runtime_named(self.runtime).remove_images(names)
             await ctx.host.command.run(words, display=f"remove {len(wanted)} images", within=120)
 
     @property
@@ -144,7 +144,7 @@ class ImagesSent(_OfImages):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Looks at images and archives, in one read."""
-        found = await _look(ctx)
+        found = await _look(ctx, self.runtime)
         lacking = found.lacking(self.images)
         if not lacking or archive_name(lacking) in found.archives:
             return Check(True)
@@ -152,7 +152,7 @@ class ImagesSent(_OfImages):
 
     async def run(self, ctx: StepContext) -> None:
         """Sends what is lacking, once."""
-        lacking = (await _look(ctx)).lacking(self.images)
+        lacking = (await _look(ctx, self.runtime)).lacking(self.images)
         if lacking:
             await _send(ctx, lacking, self.release)
 
@@ -171,13 +171,13 @@ class ImagesSent(_OfImages):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagesImported(_OfImages):
-    """containerd has these images, and no archive of them is left on the host."""
+    """The runtime has these images, and no archive of them is left on the host."""
 
     settle: ClassVar[float] = 5.0
 
     async def precheck(self, ctx: StepContext) -> Check:
-        """Asks containerd, in one read."""
-        found = await _look(ctx)
+        """Asks the runtime, in one read."""
+        found = await _look(ctx, self.runtime)
         lacking = found.lacking(self.images)
         if lacking:
             names = ", ".join(image.reference for image in lacking[:3])
@@ -186,13 +186,13 @@ class ImagesImported(_OfImages):
 
     async def run(self, ctx: StepContext) -> None:
         """Imports what is lacking, and clears up."""
-        found = await _look(ctx)
+        found = await _look(ctx, self.runtime)
         remember(ctx, _BEFORE, found.references())
         lacking = found.lacking(self.images)
         if lacking:
             archive = await _send(ctx, lacking, self.release)  # costs a look if it was sent already
             await ctx.host.command.run(
-                shell("ctr", "-n", "k8s.io", "images", "import", "--local", "--no-unpack", archive),
+                runtime_named(self.runtime).import_images(str(archive)),
                 display=f"import {len(lacking)} images",
                 within=900,
                 long=True,
@@ -215,17 +215,17 @@ class ImagesImported(_OfImages):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagesPulled(_OfImages):
-    """containerd has these images, from the registries it is told of: for what no bundle brings."""
+    """The runtime has these images, from the registries it is configured for: what no bundle holds."""
 
     async def precheck(self, ctx: StepContext) -> Check:
-        """Asks containerd, in one read."""
-        lacking = (await _look(ctx)).lacking(self.images)
+        """Asks the runtime, in one read."""
+        lacking = (await _look(ctx, self.runtime)).lacking(self.images)
         names = ", ".join(image.reference for image in lacking[:3])
         return Check(False, reason=f"lacking: {names}") if lacking else Check(True)
 
     async def run(self, ctx: StepContext) -> None:
         """Pulls one after the other: each is fetched in parallel parts already."""
-        found = await _look(ctx)
+        found = await _look(ctx, self.runtime)
         remember(ctx, _BEFORE, found.references())
         for image in found.lacking(self.images):
             result = await ctx.host.command.run(

@@ -9,6 +9,7 @@ from kubexm.components import topology
 from kubexm.components.assets import images
 from kubexm.components.images.steps import ImagesImported, ImagesPulled, ImagesSent, WantedImage
 from kubexm.components.milestones import IMAGES_PRESENT, RUNTIME_READY, RUNTIME_STARTED
+from kubexm.components.runtimes import runtime_of
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import ShelfImage, TaskContext
@@ -37,10 +38,10 @@ class BringImages(Task):
         """For each group of nodes: send at once, import as soon as containerd runs."""
         g = FragmentBuilder("images.bring")
         for group in _groups(ctx):
-            self._add(g, group)
+            self._add(g, group, runtime_of(ctx.cluster).name)
         return g.build()
 
-    def _add(self, g: FragmentBuilder, group: _Group) -> None:
+    def _add(self, g: FragmentBuilder, group: _Group, runtime: str) -> None:
         brought = [image for image in group.images if image.bundled]
         pulled = [image for image in group.images if not image.bundled]
         size = sum(image.size for image in brought)
@@ -49,13 +50,13 @@ class BringImages(Task):
             wanted = _wanted(brought)
             send = g.add(
                 f"send-{group.name}",
-                ImagesSent(images=wanted),
+                ImagesSent(images=wanted, runtime=runtime),
                 on=group.hosts,
                 weight=max(1.0, round(size / _SENT_PER_WEIGHT, 1)),
             )
             taken = g.add(
                 f"import-{group.name}",
-                ImagesImported(images=wanted),
+                ImagesImported(images=wanted, runtime=runtime),
                 on=group.hosts,
                 after_same_host=[send],
                 needs=RUNTIME_STARTED,
@@ -66,7 +67,7 @@ class BringImages(Task):
         if pulled:
             g.add(
                 f"pull-{group.name}",
-                ImagesPulled(images=_wanted(pulled)),
+                ImagesPulled(images=_wanted(pulled), runtime=runtime),
                 on=group.hosts,
                 after_same_host=last,
                 needs=RUNTIME_READY,

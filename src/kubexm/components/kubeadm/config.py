@@ -24,13 +24,13 @@ from kubexm.components.control_plane import (
 from kubexm.components.documents import yaml_stream
 from kubexm.components.etcd.arguments import arguments as etcd_arguments
 from kubexm.components.kubeadm.layout import API_SERVER, CONTROLLER_MANAGER, PATCHES, SCHEDULER
+from kubexm.components.runtimes import runtime_of
 from kubexm.components.topology import endpoint, etcd_urls, internal_address, server_url
 from kubexm.connector import Host
 from kubexm.runtime import TaskContext
 
 __all__ = ["cluster_configuration", "configuration", "etcd_extra_args", "repeated_arguments"]
 
-_SOCKET: Final = "unix:///run/containerd/containerd.sock"
 _PKI: Final = "/etc/kubernetes/pki"
 _DEFAULT_PORTS: Final = (2379, 2380)
 _URLS: Final = ("listen-client-urls", "advertise-client-urls", "listen-peer-urls", "initial-advertise-peer-urls")
@@ -134,7 +134,7 @@ def _init(ctx: TaskContext, host: Host) -> dict[str, Any]:
         },
         "nodeRegistration": {
             "name": host.name,
-            "criSocket": _SOCKET,
+            "criSocket": runtime_of(ctx.cluster).endpoint,
             "imagePullPolicy": "IfNotPresent",
             "taints": [],
         },

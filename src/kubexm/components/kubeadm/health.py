@@ -38,7 +38,7 @@ kx_why() {{
   if [ -z "$d" ]; then w="there is no $c on this host yet"; return; fi
   if ! eval "$3"; then w="$c does not listen yet"; return; fi
   if [ -z "$full" ] && ! kx_light "$4"; then w="$c is not well"; return; fi
-  if [ -z "$pods" ]; then pods=$(kx_pods 2>&1) || {{ w="containerd does not answer: $pods" pods=; return; }}; fi
+  if [ -z "$pods" ]; then pods=$(kx_pods 2>&1) || {{ w="the runtime does not answer: $pods" pods=; return; }}; fi
   case $pods in *"$d"*) ;; *) w="$c has not been started from its manifest yet"; return ;; esac
   if [ -n "$4" ] && kx_light "$4"; then return; fi
   o=$(eval "$5" 2>&1) || w="$c is not well: $(printf '%s\\n' "$o" | grep -v '^\\[+\\]' | tail -n 1)"
@@ -63,7 +63,7 @@ while :; do
 @COUNTS@
   fi
   if [ -n "$over" ]; then
-    pods=$(kx_pods 2>&1) || w="containerd does not answer: $pods"
+    pods=$(kx_pods 2>&1) || w="the runtime does not answer: $pods"
     echo "$c"; echo "$w" >&2; exit 1
   fi
   if [ "$n" -le 3 ]; then sleep 0.2; else sleep 0.5; fi

@@ -28,7 +28,8 @@ MANIFESTS: Final = _KUBERNETES / "manifests"
 GENERATED: Final = PurePosixPath("/var/lib/kubexm/kubeadm")
 """Digests of what the static pods were last generated from."""
 
-CRICTL: Final = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 10s"
+CRICTL: Final = "crictl --timeout 10s"
+"""The runtime's own component has told it where the runtime answers."""
 
 API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"

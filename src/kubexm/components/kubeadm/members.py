@@ -23,6 +23,7 @@ from kubexm.components.kubeadm.layout import ETCD, manifest
 from kubexm.components.kubeadm.manifests import stop_api
 from kubexm.components.kubelet import INPUTS
 from kubexm.components.kubelet.layout import UNIT
+from kubexm.components.runtimes import DEFAULT_RUNTIME, runtime_named
 from kubexm.connector.base import shell
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, DirectoryPresent, Resources, Step, Values, resources
@@ -52,6 +53,7 @@ class PodEtcdClient(EtcdClient):
     """etcdctl out of etcd's image."""
 
     image: str = ""
+    runtime: str = DEFAULT_RUNTIME
 
     def command(self, *words: str, seconds: int = 5) -> str:
         """The command line: a container that is gone when it ends."""
@@ -63,9 +65,8 @@ class PodEtcdClient(EtcdClient):
             f"--command-timeout={seconds}s",
             "--dial-timeout=2s",
         )
-        mount = f"type=bind,src={_PKI},dst={_PKI},options=rbind:ro"
-        run = ("ctr", "-n", "k8s.io", "run", "--rm", "--net-host", "--mount", mount, self.image)
-        return f'{shell(*run)} "kubexm-etcdctl-$$" {shell("etcdctl", *options, *words)}'
+        run = runtime_named(self.runtime).run_once(self.image, "kubexm-etcdctl-$$", str(_PKI))
+        return f"{run} {shell('etcdctl', *options, *words)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,7 @@ class PodMemberAdmitted(MemberAdmitted):
     """This host's member belongs to the cluster: it has the cluster's data, or is expected as a learner."""
 
     image: str
+    runtime: str = DEFAULT_RUNTIME
 
     async def precheck(self, ctx: StepContext) -> Check:
         """A member that has data belongs; without any, the survivors are asked."""
@@ -150,7 +152,7 @@ class PodMemberAdmitted(MemberAdmitted):
 
     def _client(self, ctx: StepContext) -> EtcdClient:
         urls = tuple(url for name, url in self.others if name != ctx.host.name)
-        return PodEtcdClient(ctx.host, urls or tuple(url for _, url in self.others), self.image)
+        return PodEtcdClient(ctx.host, urls or tuple(url for _, url in self.others), self.image, self.runtime)
 
     def _told(self, ctx: StepContext, found: Membership) -> str:
         """Every member under its own URL, this one under its name."""
@@ -197,6 +199,7 @@ class PodMemberVotes(Step):
     others: tuple[str, ...]
     """Client URLs of members that can let it vote."""
     image: str
+    runtime: str = DEFAULT_RUNTIME
     within: float = 240.0
 
     async def precheck(self, ctx: StepContext) -> Check:
@@ -210,7 +213,7 @@ class PodMemberVotes(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Asks the others to let it vote, again until it has caught up."""
-        client = PodEtcdClient(ctx.host, self.others, self.image)
+        client = PodEtcdClient(ctx.host, self.others, self.image, self.runtime)
         until, restarts = time.monotonic() + self.within, await pod_restarts(ctx, ETCD)
         while not (await self.precheck(ctx)).satisfied:
             found = await client.members()

@@ -46,6 +46,7 @@ from kubexm.components.milestones import (
     RUNTIME_READY,
 )
 from kubexm.components.pki import control_plane_files, place_files
+from kubexm.components.runtimes import runtime_of
 from kubexm.components.topology import control_planes, joined_control_planes
 from kubexm.connector import Host
 from kubexm.module import rolling
@@ -120,7 +121,7 @@ class RunControlPlanes(Task):
         before = self._etcd(g, ctx, hosts, known) if stacked else []
         # A member that joins or comes back must vote before its API server starts, which only hangs without it.
         if stacked and known:
-            before = [self._votes(g, ctx, hosts, known, after=self._kubelet(g, hosts, after=before))]
+            before = [self._votes(g, ctx, hosts, known, after=self._kubelet(g, ctx, hosts, after=before))]
         needs = (PREPARED, IMAGES_PRESENT, *(() if stacked else (ETCD_QUORUM,)))
         everything = (API_SERVER, *_CONTROLLERS)
         # Where clients depend on it, the API server is replaced and proven before its controllers are.
@@ -128,7 +129,7 @@ class RunControlPlanes(Task):
         written = _written(cluster, *first)
         manifests = g.add("manifests", written, on=hosts, after_same_host=before, needs=needs, weight=2.0)
         # Started with its pods in place: the API is up soon after, and the kubelet does not give up on it for seconds.
-        started = manifests if stacked and known else self._kubelet(g, hosts, after=[manifests])
+        started = manifests if stacked and known else self._kubelet(g, ctx, hosts, after=[manifests])
         probes = (*((etcd_probe(cluster),) if stacked else ()), api_probe(cluster))
         serves = StaticPodsServe(probes=probes)
         api = g.add("api", serves, on=hosts, after_same_host=[started], provides=API_SERVING, weight=8.0)
@@ -143,10 +144,12 @@ class RunControlPlanes(Task):
         g.add("marked", HostMarked(cluster=cluster.name, role="controlPlane"), on=hosts, after_same_host=[api])
         return g.build()
 
-    def _kubelet(self, g: FragmentBuilder, hosts: Sequence[Host], *, after: Sequence[NodeHandle]) -> NodeHandle:
+    def _kubelet(
+        self, g: FragmentBuilder, ctx: TaskContext, hosts: Sequence[Host], *, after: Sequence[NodeHandle]
+    ) -> NodeHandle:
         return g.add(
             "kubelet",
-            kubelet_running(),
+            kubelet_running(ctx.cluster),
             on=hosts,
             after_same_host=after,
             needs=(KUBELET_INSTALLED, RUNTIME_READY, HOST_READY),
@@ -163,6 +166,7 @@ class RunControlPlanes(Task):
             peer_urls=peer_urls(ctx),
             others=tuple(url for _, url in client_urls(ctx, known)),
             image=image(ctx, ETCD),
+            runtime=runtime_of(ctx.cluster).name,
         )
         return g.add("votes", step, on=hosts, after_same_host=[after])
 
@@ -174,7 +178,13 @@ class RunControlPlanes(Task):
         who: Step = PodMembersKnown(data_dir=data, peer_urls=peer_urls(ctx))
         if known:
             others = client_urls(ctx, known)
-            who = PodMemberAdmitted(data_dir=data, peer_urls=peer_urls(ctx), others=others, image=image(ctx, ETCD))
+            who = PodMemberAdmitted(
+                data_dir=data,
+                peer_urls=peer_urls(ctx),
+                others=others,
+                image=image(ctx, ETCD),
+                runtime=runtime_of(ctx.cluster).name,
+            )
         told = g.add("members", who, on=hosts, needs=(PREPARED, IMAGES_PRESENT, RUNTIME_READY))
         pod = _written(ctx.cluster, ETCD, members=MEMBERS)
         written = g.add("etcd", pod, on=hosts, after_same_host=[told])

@@ -4,7 +4,7 @@
 kubelet; all other nodes then join with a token (components/nodes):
 
     certificate = certified(g, ctx, on=hosts)                # signed here: nobody else may be able to yet
-    g.add("kubelet", kubelet_running(), on=hosts, after_same_host=[certificate, …], provides=KUBELET_RUNNING, …)
+    g.add("kubelet", kubelet_running(ctx.cluster), on=hosts, after_same_host=[certificate], provides=KUBELET_RUNNING, …)
     open_api(g, ctx)                                         # provides API_READY and JOINING_OPEN
 
 What it leaves on a host beyond files whose originals are kept: /etc/kubernetes/kubelet.conf, bootstrap-kubelet.conf

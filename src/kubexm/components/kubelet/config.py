@@ -22,6 +22,7 @@ from kubexm.components.kubelet.layout import (
     SERVING_CERTIFICATE,
     SERVING_KEY,
 )
+from kubexm.components.runtimes import runtime_of
 from kubexm.components.topology import LOCALHOST, addresses, endpoint, server_url
 from kubexm.components.units import unit_word
 from kubexm.connector import Host
@@ -54,7 +55,6 @@ KERNEL: Final[Mapping[str, str]] = {
 }
 """What the kubelet wants of the kernel; with `protectKernelDefaults` it refuses to start where it is otherwise."""
 
-_RUNTIME: Final = "unix:///run/containerd/containerd.sock"
 _STUB_RESOLVERS: Final = frozenset({"127.0.0.53", "127.0.0.54"})
 _BEHIND_STUB: Final = "/run/systemd/resolve/resolv.conf"
 _DNS_INDEX: Final = 10
@@ -89,7 +89,7 @@ def settings(cluster: Cluster, host: Host, facts: Facts) -> str:
         "cgroupDriver": "systemd",
         "clusterDNS": [cluster_dns(cluster)],
         "clusterDomain": kubernetes.dns_domain,
-        "containerRuntimeEndpoint": _RUNTIME,
+        "containerRuntimeEndpoint": runtime_of(cluster).endpoint,
         "healthzBindAddress": LOCALHOST,
         "healthzPort": 10248,
         "makeIPTablesUtilChains": True,
@@ -155,7 +155,7 @@ def unit_file(cluster: Cluster) -> str:
 Description=kubelet, the agent of Kubernetes on this node
 Documentation=https://kubernetes.io/docs/
 Wants=network-online.target
-After=network-online.target containerd.service
+After=network-online.target {runtime_of(cluster).unit}
 StartLimitIntervalSec=0
 
 [Service]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components.assets import place, stamp_of
 from kubexm.components.control_plane.layout import CA_ROOT
 from kubexm.components.host_files import FilesPresent, HostFile, per_host_files
@@ -33,6 +34,7 @@ from kubexm.components.milestones import (
     PKI_ISSUED,
 )
 from kubexm.components.pki import kubelet_files, place_files
+from kubexm.components.runtimes import runtime_of
 from kubexm.components.topology import nodes
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
@@ -81,9 +83,9 @@ def _files(ctx: TaskContext, hosts: Sequence[Host]) -> tuple[HostFile, ...]:
     )
 
 
-def kubelet_running() -> KubeletRunning:
+def kubelet_running(cluster: Cluster) -> KubeletRunning:
     """The kubelet runs from what it was given; restarted only if something of that changed."""
-    return KubeletRunning(unit=UNIT, inputs=INPUTS)
+    return KubeletRunning(unit=UNIT, inputs=INPUTS, runtime=runtime_of(cluster).name)
 
 
 def certified(g: FragmentBuilder, ctx: TaskContext, *, on: Sequence[Host], **more: Any) -> NodeHandle:

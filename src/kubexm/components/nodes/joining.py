@@ -68,7 +68,7 @@ class JoinNodes(Task):
         )
         started = g.add(
             "kubelet",
-            kubelet_running(),
+            kubelet_running(ctx.cluster),
             on=hosts,
             after=[work],
             after_same_host=[admitted],

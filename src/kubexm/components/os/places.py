@@ -11,6 +11,7 @@ from typing import Final
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.components import needs
 from kubexm.components.networks import plugins_possible
+from kubexm.components.runtimes import runtime_of
 from kubexm.connector import Host
 from kubexm.runner.directories import NEVER
 
@@ -19,18 +20,12 @@ __all__ = ["directories", "mount_points", "parameters"]
 _NODE: Final = (
     "/etc/cni",
     "/etc/cni/net.d",
-    "/etc/containerd",
     "/etc/kubernetes",
-    "/etc/nri",
     "/opt/cni",
     "/opt/cni/bin",
-    "/opt/containerd",
-    "/opt/nri",
     "/run/cdi",
-    "/run/containerd",
     "/run/kubernetes",
     "/run/netns",
-    "/run/nri",
     "/run/xtables.lock",
     "/usr/libexec/kubernetes",
     "/var/lib/cni",
@@ -75,7 +70,7 @@ def directories(cluster: Cluster, host: Host) -> tuple[str, ...]:
     found = list(_ALL)
     spec = cluster.spec
     if needs.is_node(host):
-        found += [*_NODE, spec.kubernetes.container_runtime.data_dir]
+        found += [*_NODE, *runtime_of(cluster).directories, spec.kubernetes.container_runtime.data_dir]
         found += [path for plugin in plugins_possible(cluster) for path in plugin.directories]
         if spec.storage.local_path.enabled:
             found.append(spec.storage.local_path.path)

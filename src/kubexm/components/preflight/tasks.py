@@ -36,6 +36,7 @@ from kubexm.components.preflight.system import (
 )
 from kubexm.components.preflight.traces import NoForeignRuntime, NoLeftovers, NoOtherCluster
 from kubexm.components.preflight.versions import versions_kept
+from kubexm.components.runtimes import RUNTIMES
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import TaskContext
@@ -53,7 +54,7 @@ __all__ = [
     "Settings",
 ]
 
-_USUAL_DATA = ("/var/lib/etcd", "/var/lib/containerd", "/var/lib/kubelet")
+_USUAL_DATA = ("/var/lib/etcd", "/var/lib/kubelet", *(runtime.usual_data for runtime in RUNTIMES))
 
 
 class CheckTask(Task):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kubexm.components.networks import PLUGINS
 from kubexm.components.preflight.check import Finding, HostCheck, Share, few, share_of
+from kubexm.components.runtimes import RUNTIMES
 from kubexm.connector.base import shell
 from kubexm.runtime import StepContext
 from kubexm.step import Resources, resources
@@ -23,14 +24,15 @@ _UNITS = ("kubelet", "etcd", "kube-apiserver", "k3s", "k3s-agent", "rke2-server"
 _FOREIGN = ("kube-ipvs0", "cali", "vxlan.calico", "cilium_", "weave", "kube-bridge", "nodelocaldns", "antrea-gw")
 _INTERFACES = (*_FOREIGN, *(name for plugin in PLUGINS for name in plugin.interfaces))
 _RUNTIMES = {
-    "containerd": ("containerd.service", "/run/containerd/containerd.sock"),
+    **{runtime.name: (runtime.unit, runtime.socket) for runtime in RUNTIMES},
     "Docker": ("docker.service", "/run/docker.sock"),
     "CRI-O": ("crio.service", "/run/crio/crio.sock"),
     "cri-dockerd": ("cri-docker.service", "/run/cri-dockerd.sock"),
     "k3s": ("k3s.service", "/run/k3s/containerd/containerd.sock"),
 }
 _REMOVE = "if nothing there is needed any more: `kubeadm reset` where it was used, then remove these paths"
-_PACKAGES = "containerd containerd.io docker.io docker-ce cri-o cri-dockerd"
+_OURS = " ".join(name for runtime in RUNTIMES for name in runtime.packages)
+_PACKAGES = f"{_OURS} docker.io docker-ce cri-o cri-dockerd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from kubexm.components.networks import PLUGINS
+from kubexm.components.runtimes import DEFAULT_RUNTIME, runtime_named
 from kubexm.connector.base import shell
 from kubexm.runner import STATE
 from kubexm.runtime import StepContext
@@ -18,7 +19,6 @@ __all__ = ["DirectoriesCleared", "HostReleased", "NetworkCleared", "PackagesGone
 _ORIGINALS = STATE / "originals"
 _FILTERS = _ORIGINALS / "network" / "filters"
 _BORROWED = PurePosixPath("/run/kubexm/nft")
-_RUNTIME_UNIT = "containerd.service"
 _POLITE, _SHORT = 10, 1
 _TABLES = ("ip/kube-proxy", "ip6/kube-proxy", "inet/cni_hostport", "inet/cni_plugins_masquerade")
 _LEASE = ("lease", "lease.lock", "lease.new")
@@ -52,6 +52,7 @@ class WorkloadsGone(Step):
 
     settle: ClassVar[float] = 5.0
 
+    runtime: str = DEFAULT_RUNTIME
     keep_runtime: bool = False
     """The container runtime goes on, but knows of no pod any more."""
     keep_data: bool = False
@@ -91,8 +92,10 @@ class WorkloadsGone(Step):
         return "nothing of the cluster runs" + (" but the container runtime" if self.keep_runtime else "")
 
     def _library(self) -> str:
-        keep = _RUNTIME_UNIT if self.keep_runtime else ""
-        return f"kx_root={shell(_ORIGINALS)} kx_keep={keep}\n{script('workloads')}"
+        runtime = runtime_named(self.runtime)
+        keep = runtime.unit if self.keep_runtime else ""
+        head = f"kx_root={shell(_ORIGINALS)} kx_runtime={shell(runtime.unit)} kx_keep={shell(keep)}\n"
+        return f"{head}{runtime.library()}{script('workloads')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

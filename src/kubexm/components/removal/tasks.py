@@ -19,37 +19,15 @@ from kubexm.components.removal.steps import (
     PackagesGone,
     WorkloadsGone,
 )
+from kubexm.components.runtimes import runtime_of
 from kubexm.components.topology import keepers
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
-from kubexm.runner.facts import PROGRAMS
 from kubexm.runtime import TaskContext
 from kubexm.task import FragmentBuilder, Task
 
 __all__ = ["GuardHosts", "ReleaseHosts", "Wishes", "missing_hosts", "network_cleared"]
 
-_RUNTIME_UNIT: Final = "containerd.service"
-_RUNTIME_PROGRAMS: Final = ("containerd", "crictl", "runc")
-_RUNTIME_FILES: Final = (
-    "/etc/containerd",
-    "/etc/crictl.yaml",
-    "/etc/systemd/system/containerd.service",
-    "/etc/systemd/system/containerd.service.d",
-    "/usr/local/bin/containerd",
-    "/usr/local/bin/containerd-shim-runc-v2",
-    "/usr/local/bin/crictl",
-    "/usr/local/bin/ctr",
-    "/usr/local/sbin/runc",
-    *(str(PROGRAMS / name) for name in _RUNTIME_PROGRAMS),
-)
-_RUNTIME_DIRECTORIES: Final = (
-    "/etc/containerd",
-    "/opt/containerd",
-    "/run/containerd",
-    "/etc/nri",
-    "/opt/nri",
-    "/run/nri",
-)
 _RUNTIME_SHARED: Final = ("/etc/cni", "/etc/cni/net.d")
 """Settings of the network go, but the runtime looks for new ones there, and ends if the directory does."""
 _RUNTIME_NOTES: Final = ("originals", "stamps", "assets")
@@ -63,7 +41,7 @@ class Wishes:
     data: bool = False
     """etcd's data, and volumes of pods in directories of their nodes."""
     runtime: bool = False
-    """containerd with its images."""
+    """The container runtime with its images."""
 
 
 def missing_hosts(ctx: TaskContext) -> tuple[str, ...]:
@@ -103,11 +81,12 @@ class ReleaseHosts(Task):
         g, hosts, wishes = FragmentBuilder("removal.host"), ctx.hosts(), self.wishes
         borrowed = [name for plugin in plugins_possible(ctx.cluster) for name in plugin.nft_images]
         tools = tuple(image(ctx, name) for name in ("kube-proxy", *borrowed))
-        gone = WorkloadsGone(keep_runtime=wishes.runtime, keep_data=wishes.data, tools=tools)
+        runtime = runtime_of(ctx.cluster)
+        gone = WorkloadsGone(runtime=runtime.name, keep_runtime=wishes.runtime, keep_data=wishes.data, tools=tools)
         stopped = g.add("workloads", gone, on=hosts)
         network = g.add("network", network_cleared(ctx), on=hosts, after_same_host=[stopped])
         if wishes.runtime:
-            network = g.add("programs", ProgramsGone(keep=_RUNTIME_PROGRAMS), on=hosts, after_same_host=[network])
+            network = g.add("programs", ProgramsGone(keep=runtime.programs), on=hosts, after_same_host=[network])
         directories = g.add("directories", self._directories(ctx), on=hosts, after_same_host=[network])
         restored = g.add("originals", HostRestored(keep=self._files(ctx)), on=hosts, after_same_host=[directories])
         packages = g.add("packages", PackagesGone(), on=hosts, after_same_host=[restored])
@@ -124,11 +103,12 @@ class ReleaseHosts(Task):
             keep += [spec.etcd.data_dir, spec.storage.local_path.path]
         if self.wishes.runtime:
             why.append("--keep-runtime")
-            keep += [*_RUNTIME_DIRECTORIES, str(OWN), spec.kubernetes.container_runtime.data_dir]
+            keep += [*runtime_of(ctx.cluster).directories, str(OWN), spec.kubernetes.container_runtime.data_dir]
         return DirectoriesCleared(keep=tuple(sorted(set(keep))), shared=shared, why=", ".join(why))
 
     def _files(self, ctx: TaskContext) -> tuple[str, ...]:
-        kept = [*_RUNTIME_FILES, _RUNTIME_UNIT] if self.wishes.runtime else []
+        runtime = runtime_of(ctx.cluster)
+        kept = [*runtime.files, runtime.unit] if self.wishes.runtime else []
         kept += [*self._directories(ctx).keep]
         return tuple(sorted(set(kept)))
 

@@ -12,7 +12,7 @@ import pytest
 
 from kubexm.assets import Bundle
 from kubexm.components.assets import AssetPresent
-from kubexm.components.containerd import ContainerRuntime
+from kubexm.components.containerd import Containerd
 from kubexm.components.containerd.steps import RegistriesConfigured
 from kubexm.components.host_files import FilesPresent
 from kubexm.components.images import Images
@@ -32,7 +32,7 @@ NODES = ("cp1", "cp2", "cp3", "w1", "w2")
 
 
 def graph_of(context: Context) -> ExecutionGraph:
-    return link(ContainerRuntime, Images).graph(context.pipeline_context(), name="test")
+    return link(Containerd, Images).graph(context.pipeline_context(), name="test")
 
 
 def plan(tmp_path: Path, text: str = "", **facts: Any) -> ExecutionGraph:

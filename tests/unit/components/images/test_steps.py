@@ -14,6 +14,7 @@ import pytest
 from kubexm import config
 from kubexm.assets import Bundle
 from kubexm.cache.scoped import Caches
+from kubexm.components.containerd import CONTAINERD
 from kubexm.components.images.steps import ImagesImported, ImagesPulled, ImagesSent, WantedImage, archive_name
 from kubexm.errors import CommandError, StepError
 from kubexm.plan.codec import decode, encode
@@ -65,7 +66,8 @@ def containerd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     place = tmp_path / "c.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(place))
-        monkeypatch.setattr("kubexm.components.images.steps._SOCKET", str(place))
+        there = replace(CONTAINERD, list_images=CONTAINERD.list_images.replace(CONTAINERD.socket, str(place)))
+        monkeypatch.setattr("kubexm.components.images.steps.runtime_named", lambda name: there)
         yield
 
 

@@ -26,7 +26,7 @@ from kubexm.components.kubeadm.members import (
     PodMemberVotes,
 )
 from kubexm.components.kubeadm.upload import SettingsUploaded
-from kubexm.components.kubelet import kubelet_running
+from kubexm.components.kubelet.running import KubeletRunning
 from kubexm.connector import Command, CommandResult
 from kubexm.errors import CommandError, StepError
 from kubexm.runner import Facts
@@ -500,7 +500,7 @@ async def test_a_kubelet_forgets_older_pods_before_an_empty_member_may_begin(ben
     bench.memory.on(anything("kx_start .* kubelet.service restart"), callback=note)
     bench.memory.on(anything("/var/lib/etcd/member 700"), callback=note)
     step = PodMemberBegins(path=PurePosixPath("/var/lib/etcd/member"))
-    assert clash(step.writes(), kubelet_running().reads()), "whether it runs is asked again"
+    assert clash(step.writes(), KubeletRunning(unit="kubelet").reads()), "whether it runs is asked again"
     await bench.run(step)
     made = changes.pop()
     assert "/var/lib/etcd/member" in made

@@ -289,7 +289,7 @@ async def test_a_kubelet_that_is_undone_takes_its_pods_along(
 ) -> None:
     undone = await undo_kubelet(host, monkeypatch, host.context.work_dir.cluster_uid, roles)
     assert undone[0] == "kubelet", "or it would start them again"
-    assert "is-active -q kubelet || ! systemctl is-active -q containerd; then exit 0" in undone[1]
+    assert "is-active -q kubelet || ! systemctl is-active -q containerd.service; then exit 0" in undone[1]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 # What a cluster runs on a host: units that kubexm brought, and the processes of pods.
-# The caller sets kx_root, where originals are, and kx_keep: a unit that is to go on running, or nothing.
+# The caller sets kx_root, where originals are; kx_runtime, the unit of the container runtime, and kx_keep: a unit that is
+# to go on running, or nothing. It also brings the functions of the runtime, kx_rt_….
 
 # kx_brought UNIT: true if it was not there before kubexm came: systemd did not know it, or its file was not there.
 kx_brought() {
@@ -29,8 +30,8 @@ kx_group() {
 
 kx_pods() { if kx_brought kubelet.service; then kx_group 'kubepods[./]'; fi; }
 kx_shims() {
-  if [ "$kx_keep" != containerd.service ] && kx_brought containerd.service; then
-    kx_group 'system\.slice/containerd\.service'
+  if [ "$kx_keep" != "$kx_runtime" ] && kx_brought "$kx_runtime"; then
+    kx_group "system\.slice/$(printf %s "$kx_runtime" | sed 's/[].*^$[]/\\&/g')"
   fi
 }
 
@@ -68,14 +69,9 @@ kx_end() {
 
 # kx_forget_pods: the runtime, which stays, knows of no pod any more.
 kx_forget_pods() {
-  if ! systemctl is-active --quiet containerd.service; then return 0; fi
-  if command -v crictl >/dev/null && crictl --timeout 60s -r unix:///run/containerd/containerd.sock rmp -f -a >/dev/null 2>&1; then
-    return 0
-  fi
-  for p_id in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks kill -a -s SIGKILL "$p_id"; done
-  sleep 1
-  for p_id in $(ctr -n k8s.io tasks ls -q); do ctr -n k8s.io tasks delete -f "$p_id"; done
-  for p_id in $(ctr -n k8s.io containers ls -q); do ctr -n k8s.io containers delete "$p_id" || return 1; done
+  if ! systemctl is-active --quiet "$kx_runtime"; then return 0; fi
+  if command -v crictl >/dev/null && crictl --timeout 60s rmp -f -a >/dev/null 2>&1; then return 0; fi
+  kx_rt_end_pods
 }
 
 # kx_borrow_nft DIRECTORY IMAGE…: on a host without nft, the one in an image of the cluster is put there with what it needs
@@ -84,11 +80,11 @@ kx_forget_pods() {
 kx_borrow_nft() {
   b_to=$1
   shift
-  if command -v nft >/dev/null || ! kx_brought containerd.service || ! command -v ctr >/dev/null; then return 0; fi
+  if command -v nft >/dev/null || ! kx_brought "$kx_runtime" || ! kx_rt_here; then return 0; fi
   b_at=$b_to.image
   mkdir -p -m 700 -- "$b_at" || return 1
   for b_image; do
-    ctr -n k8s.io images mount "$b_image" "$b_at" >/dev/null 2>&1 || continue
+    kx_rt_mount "$b_image" "$b_at" || continue
     b_nft=
     for b_path in usr/sbin/nft usr/bin/nft sbin/nft; do if [ -x "$b_at/$b_path" ]; then b_nft=$b_path; break; fi; done
     for b_loader in "$b_at"/lib64/ld-linux-*.so.? "$b_at"/lib/ld-linux-*.so.? "$b_at"/lib/ld-musl-*.so.1; do
@@ -100,7 +96,7 @@ kx_borrow_nft() {
         mv -- "$b_to/$b_nft" "$b_to/nft"
       break
     done
-    ctr -n k8s.io images unmount --rm "$b_at" >/dev/null 2>&1 || umount -- "$b_at"
+    kx_rt_unmount "$b_at" || umount -- "$b_at"
     if [ -x "$b_to/nft" ]; then break; fi
   done
   rmdir -- "$b_at"
@@ -116,11 +112,11 @@ kx_stop() {
       kubelet.service) systemctl stop kubelet.service ;;
       kubexm-firewall.service) ;;
       etcd.service) s_later=$s_unit ;;
-      containerd.service) s_last=$s_unit ;;
+      "$kx_runtime") s_last=$s_unit ;;
       *) s_first="$s_first $s_unit" ;;
     esac
   done
-  if [ "$kx_keep" = containerd.service ]; then kx_forget_pods || echo 'the runtime still knows of pods' >&2; fi
+  if [ "$kx_keep" = "$kx_runtime" ]; then kx_forget_pods || echo 'the runtime still knows of pods' >&2; fi
   if [ -n "$s_first" ]; then systemctl stop -- $s_first; fi
   kx_end kx_pods "$1" || return 1
   if [ -n "$s_later" ]; then systemctl stop -- "$s_later"; fi

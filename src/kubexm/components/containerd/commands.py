@@ -1,0 +1,44 @@
+"""What is asked of containerd with its own tool, because CRI has no such request. Pure: shell text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from kubexm.components.containerd.config import SOCKET
+from kubexm.connector.base import shell
+
+__all__ = ["LIST_IMAGES", "import_images", "library", "remove_images", "run_once"]
+
+_CTR: Final = ("ctr", "-n", "k8s.io")
+
+LIST_IMAGES: Final = f"""\
+if [ -S {shell(SOCKET)} ] && command -v ctr >/dev/null; then
+  timeout 15 {shell(*_CTR)} images ls | while read -r r _ d _; do printf '%s %s\\n' "$r" "$d"; done
+fi"""
+
+
+def import_images(archive: str) -> str:
+    """Imports without unpacking: containerd does that when a container first needs an image."""
+    return shell(*_CTR, "images", "import", "--local", "--no-unpack", archive)
+
+
+def remove_images(references: Sequence[str]) -> str:
+    """Removes images by name."""
+    return shell(*_CTR, "images", "rm", *references)
+
+
+def run_once(image: str, name: str, directory: str) -> str:
+    """Begins a command in a container that is gone when it ends."""
+    mount = f"type=bind,src={directory},dst={directory},options=rbind:ro"
+    return f'{shell(*_CTR, "run", "--rm", "--net-host", "--mount", mount, image)} "{name}"'
+
+
+@cache
+def library() -> str:
+    """The shell functions of this runtime, without comments."""
+    text = (Path(__file__).parent / "scripts" / "runtime.sh").read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+    return "\n".join(lines) + "\n"
