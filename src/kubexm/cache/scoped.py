@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from kubexm.cache.keys import Key, Scope
 
-__all__ = ["Caches", "ModuleCache", "PipelineCache", "StepCache", "TaskCache"]
+__all__ = ["Caches", "Given", "ModuleCache", "PipelineCache", "StepCache", "TaskCache"]
 
 T = TypeVar("T")
 _MISSING = object()
@@ -48,6 +48,21 @@ class _ScopedCache:
         found.update({host: value for (name, host), value in self._values.items() if name == key.name})
         return found
 
+    def find(self, name: str, host: str) -> object:
+        """The value of a key of this name, from here or the nearest scope around; KeyError if none has it."""
+        cache: _ScopedCache | None = self
+        while cache is not None:
+            found = cache._values.get((name, host), _MISSING)
+            if found is not _MISSING:
+                return found
+            cache = cache._outer
+        raise KeyError(name)
+
+    def hosts_with(self, name: str) -> frozenset[str]:
+        """Every host that has a value of this name, here or in a scope around."""
+        outer = self._outer.hosts_with(name) if self._outer is not None else frozenset()
+        return outer.union(host for one, host in self._values if one == name)
+
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._values)
 
@@ -84,8 +99,55 @@ class StepCache(_ScopedCache):
 
     __slots__ = ()
 
-    def __init__(self, task: TaskCache) -> None:
+    def __init__(self, task: _ScopedCache) -> None:
         super().__init__(task)
+
+    @classmethod
+    def over(cls, notes: Mapping[tuple[str, str], Any], given: Mapping[tuple[str, str], Any]) -> StepCache:
+        """An empty cache that sees these notes of its node, and around them these values."""
+        outer = PipelineCache()
+        outer._values = cast("dict[tuple[str, str], Any]", given)
+        middle = _ScopedCache(outer)
+        middle._values = cast("dict[tuple[str, str], Any]", notes)
+        return cls(middle)
+
+    @property
+    def own(self) -> Mapping[tuple[str, str], Any]:
+        """What was set here, by name and host."""
+        return self._values
+
+    def note(self, notes: Mapping[tuple[str, str], Any]) -> None:
+        """Keeps what a step of this node noted."""
+        self._values.update(notes)
+
+
+class Given(Mapping[tuple[str, str], Any]):
+    """The values that one unit consumes, by name and host: nothing else of what its node could see."""
+
+    __slots__ = ("_cache", "_consumed", "_gathered", "_host")
+
+    def __init__(
+        self, cache: _ScopedCache, consumed: frozenset[str], gathered: frozenset[str] = frozenset(), host: str = ""
+    ) -> None:
+        self._cache = cache
+        self._consumed = consumed
+        self._gathered = gathered
+        self._host = host
+
+    def __getitem__(self, item: tuple[str, str]) -> Any:
+        name, host = item
+        if name in self._gathered or (name in self._consumed and host in ("", self._host)):
+            return self._cache.find(name, host)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for name in sorted(self._consumed | self._gathered):
+            for host in sorted(self._cache.hosts_with(name)):
+                if name in self._gathered or host in ("", self._host):
+                    yield name, host
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Caches:

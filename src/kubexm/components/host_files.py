@@ -6,7 +6,7 @@ One node for all of them means one round trip to look and one to write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -50,7 +50,7 @@ class FilesPresent(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Compares all of them in one round trip; shows what differs, unless it is secret."""
-        missing = [name for name in self._secrets(ctx) if not ctx.has_secret(SecretRef(name))]
+        missing = [name for name in self.secrets(ctx.host.name) if not ctx.has_secret(SecretRef(name))]
         if missing:
             return Check(False, reason=f"the secret {missing[0]} is not made yet")
         faults = await self._faults(ctx)
@@ -65,7 +65,7 @@ class FilesPresent(Step):
 
     async def rollback(self, ctx: StepContext) -> None:
         """Puts back what was there before this run."""
-        await restore(ctx, *(file.path for file in self._own(ctx)))
+        await restore(ctx, *(file.path for file in self._own(ctx.host.name)))
 
     def reads(self) -> Resources:
         """The files, and the secrets they are compared with."""
@@ -82,15 +82,16 @@ class FilesPresent(Step):
         rest = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
         return f"{'file' if len(paths) == 1 else 'files'} {', '.join(paths[:2])}{rest}"
 
-    def _own(self, ctx: StepContext) -> list[HostFile]:
-        return [file for file in self.files if not file.hosts or ctx.host.name in file.hosts]
+    def secrets(self, host: str) -> tuple[str, ...]:
+        """The contents of this host's files."""
+        return tuple(file.content.name for file in self._own(host) if isinstance(file.content, SecretRef))
 
-    def _secrets(self, ctx: StepContext) -> Iterable[str]:
-        return (file.content.name for file in self._own(ctx) if isinstance(file.content, SecretRef))
+    def _own(self, host: str) -> list[HostFile]:
+        return [file for file in self.files if not file.hosts or host in file.hosts]
 
     async def _faults(self, ctx: StepContext) -> dict[HostFile, tuple[str, str]]:
         """What is wrong with each file that is not as it should be, and the diff of its content."""
-        files = self._own(ctx)
+        files = self._own(ctx.host.name)
         found = await asyncio.gather(*(self._fault(ctx, file) for file in files))
         return {file: fault for file, fault in zip(files, found, strict=True) if fault[0]}
 

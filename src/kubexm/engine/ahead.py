@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 
-from kubexm.engine.attempt import Attempt
+from kubexm.engine.asked import Attempts, Report
 from kubexm.engine.layout import Unit
 from kubexm.engine.prior import Prior
-from kubexm.engine.recorder import Recorder
 from kubexm.engine.state import Phase, RunState
-from kubexm.runtime import Context, StepContext
+from kubexm.engine.values import ValueBook
+from kubexm.runtime import Context
 from kubexm.step import NOTHING, Check, Resources, clash
 
 __all__ = ["ReadAhead"]
@@ -24,13 +24,13 @@ _MOST = 200
 class ReadAhead:
     """One reader for each host, in the graph's order, as long as reading ahead pays."""
 
-    def __init__(self, ctx: Context, state: RunState, recorder: Recorder, run: str) -> None:
+    def __init__(self, ctx: Context, state: RunState, values: ValueBook, attempts: Attempts) -> None:
         self._ctx = ctx
         self._state = state
-        self._recorder = recorder
-        self._run = run
+        self._values = values
+        self._attempts = attempts
         self._checks: dict[Unit, Check] = {}
-        self._warnings: dict[Unit, list[str]] = {}
+        self._warnings: dict[Unit, tuple[str, ...]] = {}
         self._reading: dict[Unit, asyncio.Task[None]] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._prior: Prior | None = None
@@ -58,15 +58,15 @@ class ReadAhead:
         """True if the unit was read ahead, or is being read."""
         return unit in self._checks or unit in self._reading
 
-    async def verdict(self, unit: Unit, ctx: StepContext) -> Check | None:
-        """A satisfied verdict that still holds, or None; what the step told the user as it was read goes to `ctx`."""
+    async def verdict(self, unit: Unit) -> Report | None:
+        """A report of a satisfied verdict that still holds, with what the step told the user then; or None."""
         reading = self._reading.get(unit)
         if reading is not None and not reading.done():
             await asyncio.wait([reading])
         if not self._state.satisfied_ahead(unit):
             return None
-        ctx.warnings.extend(self._warnings.get(unit, ()))
-        return self._checks[unit]
+        check = self._checks[unit]
+        return Report(check=check, done=True, values=check.values, warnings=self._warnings.get(unit, ()))
 
     async def _read_host(self, units: list[Unit]) -> None:
         pending: Resources = NOTHING
@@ -112,13 +112,13 @@ class ReadAhead:
         layout = self._state.layout
         node, host, place = layout.node_of(unit), layout.host_of(unit), self._state.place[unit]
         since = self._state.claims.clock
-        attempt = Attempt(self._ctx, self._recorder, self._run, node, host, layout.hosts[place])
-        try:
-            check = await attempt.precheck()
-        except Exception:  # noqa: BLE001 - whatever it is, it is met again and told when the unit's turn comes
-            return
-        if check.satisfied and self._state.place[unit] == place:
+        report = await self._attempts.look(self._values.asked(node, host, layout.hosts[place]))
+        if report.fault is not None or report.interrupted:
+            return  # whatever it is, it is met again and told when the unit's turn comes
+        await self._values.take_in(node, report)
+        check = report.check
+        if check is not None and check.satisfied and self._state.place[unit] == place:
             self._checks[unit] = check
-            if attempt.step_context.warnings:
-                self._warnings[unit] = attempt.step_context.warnings
+            if report.warnings:
+                self._warnings[unit] = report.warnings
             self._state.read_ahead(unit, since)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 
 from kubexm.cache import RUN_CHANGED
 from kubexm.engine.ahead import ReadAhead
-from kubexm.engine.attempt import Attempt, Outcome
+from kubexm.engine.asked import Asked, AttemptFailed, Attempts, Fault, Report
+from kubexm.engine.attempts import LocalAttempts, Output
 from kubexm.engine.base import RunOptions
 from kubexm.engine.layout import HostIndex, Layout, Root, Unit
 from kubexm.engine.recorder import Recorder
 from kubexm.engine.rollback import roll_back
 from kubexm.engine.state import RunState
 from kubexm.engine.values import ValueBook
-from kubexm.errors import ConnectError, ConnectionLost, JournalError, KubexmError, OutcomeUnknown
+from kubexm.errors import ConnectError, JournalError
 from kubexm.events import EventKind
 from kubexm.plan import (
     ErrorInfo,
     ExecutionGraph,
+    ExecutionNode,
     GraphExecutionResult,
     HostResult,
     NodeResult,
@@ -38,19 +39,32 @@ __all__ = ["LocalEngine"]
 _NOW, _ABANDONED = 2, 3  # of Cancellation.level
 
 
+_RUN_TIMEOUT = 1800.0
+_RUNNING = EventKind.UNIT_RUNNING
+
+
 class LocalEngine:
     """Executes graphs on asyncio, at most `parallel` units at a time."""
 
-    def __init__(self, *, parallel: int = 100, read_ahead: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        parallel: int = 100,
+        read_ahead: bool = True,
+        attempts: Callable[[Context, Output], Attempts] = LocalAttempts,
+    ) -> None:
+        """`attempts`: who carries them out, given the context of a run and where output goes."""
         self._parallel = parallel
         self._read_ahead = read_ahead
+        self._attempts = attempts
 
     async def execute(self, ctx: Context, graph: ExecutionGraph, options: RunOptions) -> GraphExecutionResult:
         """Runs the graph to its end, whatever happens on the hosts; every (node, host) has one final state."""
         if ctx.ignore_errors:
             graph = graph.all_optional()
         with _fewer_collections():
-            return await _Run(ctx, graph, options, self._parallel, read_ahead=self._read_ahead).execute()
+            run = _Run(ctx, graph, options, self._parallel, self._attempts, read_ahead=self._read_ahead)
+            return await run.execute()
 
 
 @contextmanager
@@ -64,11 +78,38 @@ def _fewer_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+class _Work:
+    """One unit from when it is taken until it ends or is put off: what was asked, and what its reports add up to."""
+
+    __slots__ = ("actor", "asked", "busy", "host", "movable", "node", "started", "stderr", "stdout", "unit", "warnings")
+
+    def __init__(self, unit: Unit, asked: Asked) -> None:
+        self.unit = unit
+        self.asked = asked
+        self.node: ExecutionNode = asked.node
+        self.host = asked.host
+        self.actor = asked.actor
+        self.started = time.time()
+        self.movable = True
+        """Whether another host may take over: not once something has begun that cannot be read back."""
+        self.busy = 0.0
+        self.stdout = ""
+        self.stderr = ""
+        self.warnings: tuple[str, ...] = ()
+
+
 class _Run:
     """One execution."""
 
     def __init__(
-        self, ctx: Context, graph: ExecutionGraph, options: RunOptions, parallel: int, *, read_ahead: bool
+        self,
+        ctx: Context,
+        graph: ExecutionGraph,
+        options: RunOptions,
+        parallel: int,
+        attempts: Callable[[Context, Output], Attempts],
+        *,
+        read_ahead: bool,
     ) -> None:
         self._ctx = ctx
         self._graph = graph
@@ -78,7 +119,9 @@ class _Run:
         opened = self._prior.opened(self._layout) if self._prior is not None else ()
         self._state = RunState(self._layout, dry_run=options.dry_run, lost=ctx.unreached, opened=opened)
         self._recorder = Recorder(options.journal, options.observers, ctx.redactor, ctx.logger, options.logs)
-        self._values = ValueBook(ctx)
+        self._values = ValueBook(ctx, options.run)
+        self._attempts = attempts(ctx, self._recorder.output)
+        self._trips = self._round_trips()
         self._parallel = parallel
         self._workers: dict[asyncio.Task[None], Unit | None] = {}
         """Each with the unit it works on, if it is not idle."""
@@ -90,9 +133,9 @@ class _Run:
         """As `Cancellation.level`."""
         self._bug: BaseException | None = None
         self._lost_told: set[HostIndex] = set()
-        self._gone: dict[str, KubexmError] = {}
-        """Hosts that others acted from and that cannot be reached any more, with the error."""
-        self._ahead = ReadAhead(ctx, self._state, self._recorder, options.run) if read_ahead else None
+        self._gone: dict[str, str] = {}
+        """Hosts that others acted from and that cannot be reached any more, and why."""
+        self._ahead = ReadAhead(ctx, self._state, self._values, self._attempts) if read_ahead else None
         if self._prior is not None:
             self._values.restore(graph, self._prior)
             for name in (*self._prior.done, *self._prior.under_way):
@@ -119,8 +162,17 @@ class _Run:
         self._told()
         status = self._state.status()
         if self._options.rollback and status in (RunStatus.FAILED, RunStatus.INTERRUPTED) and not self._options.dry_run:
-            await roll_back(self._ctx, self._state, self._recorder, self._options.run, self._changed(), self._prior)
-        self._recorder.emit(EventKind.RUN_ENDED, data={"status": status.value, "round_trips": self._round_trips()})
+            await roll_back(
+                self._attempts,
+                self._values,
+                self._state,
+                self._recorder,
+                self._options.run,
+                self._changed(),
+                self._ctx.host_runtimes,
+                self._prior,
+            )
+        self._recorder.emit(EventKind.RUN_ENDED, data={"status": status.value, "round_trips": self._trips})
         await self._options.journal.durable()
         return self._result(status, started)
 
@@ -226,8 +278,9 @@ class _Run:
     def _why(self, root: Root) -> str:
         node, host = self._cause(root)
         if not node:
-            error = self._ctx.unreached.get(host) or self._gone.get(host)
-            return f"{host} could not be reached" + (f": {error.message}" if error is not None else "")
+            error = self._ctx.unreached.get(host)
+            why = error.message if error is not None else self._gone.get(host, "")
+            return f"{host} could not be reached" + (f": {why}" if why else "")
         return f"{node} failed on {host}"
 
     def _hint(self, root: Root) -> str:
@@ -241,22 +294,52 @@ class _Run:
     async def _unit(self, unit: Unit) -> None:
         layout = self._layout
         node, host, actor = layout.node_of(unit), layout.host_of(unit), layout.hosts[self._state.place[unit]]
-        started = time.time()
         if actor not in self._ctx.host_runtimes:
-            self._unreachable(unit, actor, started)
+            self._unreachable(unit, actor, time.time())
             return
-        urgency = layout.rank[layout.unit_node[unit]]
-        attempt = Attempt(self._ctx, self._recorder, self._options.run, node, host, actor, urgency)
+        work = _Work(unit, self._values.asked(node, host, actor, layout.rank[layout.unit_node[unit]]))
         try:
-            self._stop_before_start(unit)
-            outcome = await self._carry_out(unit, attempt)
+            changed, report = await self._carry_out(work)
         except asyncio.CancelledError:
-            self._end(unit, attempt, State.INTERRUPTED, started)
-        except Exception as error:  # noqa: BLE001 - a failing step, or a bug in one, ends its unit and not the run
-            self._fail(unit, attempt, error, started)
+            self._end(work, State.INTERRUPTED)
+        except AttemptFailed as failed:
+            self._fail(work, failed.fault)
+        except Exception as error:  # noqa: BLE001 - what the driver itself finds wrong ends the unit and not the run
+            if isinstance(error, JournalError):
+                self._state.halt()  # without a journal nothing new may start
+            self._fail(work, Fault.of(error, self._ctx.redactor), final=isinstance(error, JournalError))
         else:
-            if outcome is not None:
-                self._succeed(unit, attempt, outcome, started)
+            if report is not None:
+                self._succeed(work, changed, report)
+
+    def _stop_before(self, unit: Unit) -> None:
+        """Between two calls the run may have been stopped."""
+        if self._stopping >= _NOW and not self._state.closes(unit):
+            raise asyncio.CancelledError
+
+    async def _look(self, work: _Work) -> Report:
+        self._stop_before(work.unit)
+        report = await self._attempts.look(work.asked)
+        if report.notes or report.kept:
+            await self._values.take_in(work.node, report)
+        return self._taken(work, report)
+
+    def _taken(self, work: _Work, report: Report) -> Report:
+        """Adds up what came along with a report; raises for one that is not of a call that went through."""
+        work.busy += report.busy
+        if report.warnings:
+            work.warnings += report.warnings
+        if report.stdout or report.stderr:
+            work.stdout += report.stdout
+            work.stderr += report.stderr
+            self._recorder.flush(work.node.id, work.host)
+        if report.round_trips is not None and work.actor in self._trips:
+            self._trips[work.actor] = report.round_trips
+        if report.interrupted:
+            raise asyncio.CancelledError
+        if report.fault is not None:
+            raise AttemptFailed(report.fault)
+        return report
 
     def _unreachable(self, unit: Unit, actor: str, started: float) -> None:
         """It is to run in any case, and nothing can be reached that it could act from."""
@@ -266,51 +349,60 @@ class _Run:
         self._recorder.done(unit, node, ended)
         self._state.finish(unit, State.FAILED, host_gone=True)
 
-    def _stop_before_start(self, unit: Unit) -> None:
-        """Between a unit's turn and its start the run may have been stopped."""
-        if self._stopping >= _NOW and not self._state.closes(unit):
-            raise asyncio.CancelledError
-
-    async def _carry_out(self, unit: Unit, attempt: Attempt) -> Outcome | None:
-        """The outcome; None if the unit goes on later: it demands a value, or this is a dry run and it was told."""
-        if self._prior is not None and (settled := await self._settle(unit, attempt)) is not None:
+    async def _carry_out(self, work: _Work) -> tuple[bool, Report | None]:
+        """Whether it changed anything, and the last report: None if the unit goes on later, or was predicted."""
+        unit = work.unit
+        if self._prior is not None and (settled := await self._settle(work)) is not None:
             return settled
-        if self._options.dry_run and self._predict_unread(unit, attempt):
-            return None
-        check: Check | None = None
+        if self._options.dry_run and self._predict_unread(work):
+            return False, None
+        report: Report | None = None
         if self._ahead is not None and self._ahead.has_read(unit):
-            check = await self._ahead.verdict(unit, attempt.step_context)
-        if check is None:
-            check = await attempt.precheck()
-        if check.satisfied:
-            return Outcome(changed=False, check=check, values=check.values)
+            report = await self._ahead.verdict(unit)
+            if report is not None:
+                self._taken(work, report)
+        if report is None:
+            report = await self._look(work)
+        if report.done:
+            return False, report
         if self._state.demand(unit):
             self._dispatch()
-            return None
+            return False, None
+        check = report.check
+        assert check is not None
         if self._options.dry_run:
-            self._predict(unit, attempt, Prediction.CHANGE if self._writes(unit) else Prediction.WAIT, check)
-            return None
+            self._predict(work, Prediction.CHANGE if self._writes(unit) else Prediction.WAIT, check)
+            return False, None
         if self._layout.consumes[self._layout.unit_node[unit]]:
-            self._values.require(attempt.node, attempt.host)
-        try:
-            return await self._change(unit, attempt, check)
-        except OutcomeUnknown:
-            check = await attempt.precheck()
-            if check.satisfied:
-                return Outcome(changed=True, check=check, values=check.values)
-            if not self._state.repeat_unknown(unit, check.satisfied):
-                raise
-        self._retrying(unit, attempt, "its outcome was unknown and its state does not hold", 0.0)
-        return await self._change(unit, attempt, check)
+            self._values.require(work.node, work.host)
+        return True, await self._brought_about(work, check)
 
-    def _predict_unread(self, unit: Unit, attempt: Attempt) -> bool:
+    async def _brought_about(self, work: _Work, check: Check) -> Report:
+        """Changes; if nobody can tell how that ended, reads again, and repeats it once where that is safe."""
+        try:
+            return await self._change(work, check)
+        except AttemptFailed as failed:
+            if not failed.fault.unknown:
+                raise
+            report = await self._look(work)
+            if report.done:
+                return report
+            assert report.check is not None
+            if not self._state.repeat_unknown(work.unit, report.check.satisfied):
+                raise
+            check = report.check
+        self._retrying(work, "its outcome was unknown and its state does not hold", 0.0)
+        return await self._change(work, check)
+
+    def _predict_unread(self, work: _Work) -> bool:
         """In a dry run: predicts what cannot be read, because it depends on changes that are not made; else False."""
+        unit = work.unit
         if self._state.would_close(unit):
-            self._predict(unit, attempt, Prediction.CHANGE, Check(False))
+            self._predict(work, Prediction.CHANGE, Check(False))
             return True
         if self._state.unknown(unit) or self._lacks_values(unit):
             reason = "depends on changes of an earlier step"
-            self._predict(unit, attempt, Prediction.UNKNOWN, Check(False, reason=reason))
+            self._predict(work, Prediction.UNKNOWN, Check(False, reason=reason))
             return True
         return False
 
@@ -329,98 +421,114 @@ class _Run:
         if self._writes(unit):
             self._ctx.caches.pipeline.set(RUN_CHANGED, True)
 
-    def _change(self, unit: Unit, attempt: Attempt, check: Check) -> Coroutine[None, None, Outcome]:
+    async def _change(self, work: _Work, check: Check) -> Report:
+        """Makes intent durable, and has the step run."""
+        unit, node, host = work.unit, work.node, work.host
         self._state.begin_run(unit)
         self._note_change(unit)
         number = self._state.attempts[unit]
         if self._prior is not None:
             number += self._prior.attempts.get(self._layout.name(unit), 0)
-        return attempt.change(number, f"{self._options.run}.{unit}.{number}", check)
+        receipts = f"{self._options.run}.{unit}.{number}"
+        seconds, readable = node.timeout or _RUN_TIMEOUT, check.satisfied is not None
+        work.movable = readable
+        boot = self._ctx.host_runtimes[work.actor].facts.boot_id
+        intent = {"attempt": number, "receipts": receipts, "boot": boot, "deadline": time.time() + seconds}
+        if work.actor != host:
+            intent["actor"] = work.actor
+        self._recorder.emit(_RUNNING, node.id, host, intent)
+        if (pending := self._recorder.journal.pending()) is not None:
+            await pending
+        self._stop_before(unit)
+        report = await self._attempts.run(work.asked, receipts, seconds=seconds, readable=readable)
+        if report.notes or report.kept:
+            await self._values.take_in(node, report)
+        return self._taken(work, report)
 
-    async def _settle(self, unit: Unit, attempt: Attempt) -> Outcome | None:
+    async def _settle(self, work: _Work) -> tuple[bool, Report] | None:
         """What an earlier process of this run left of this unit, if that decides it."""
         assert self._prior is not None
-        name = self._layout.name(unit)
+        name = self._layout.name(work.unit)
         done = self._prior.done.get(name)
         if done is not None and done.get("unreadable") and State(done["state"]) in (State.SUCCEEDED, State.SATISFIED):
-            if self._values.has_all(attempt.node, name[1]):
-                return Outcome(changed=self._prior.changed(name), check=Check.unreadable())
-        elif (under_way := self._prior.under_way.get(name)) is not None and unit not in self._state.attempts:
-            return await attempt.settle(under_way)
+            if self._values.has_all(work.node, name[1]):
+                return self._prior.changed(name), Report(check=Check.unreadable(), done=True)
+        elif (under_way := self._prior.under_way.get(name)) is not None and work.unit not in self._state.attempts:
+            self._stop_before(work.unit)
+            report = await self._attempts.settle(
+                work.asked,
+                under_way.receipts,
+                boot_id=under_way.boot_id,
+                seconds=max(0.0, under_way.deadline - time.time()),
+                here=(under_way.actor or work.host) == work.actor,
+            )
+            await self._values.take_in(work.node, report)
+            self._taken(work, report)
+            return (True, report) if report.done else None
         return None
 
     # Ends
 
-    def _succeed(self, unit: Unit, attempt: Attempt, outcome: Outcome, started: float) -> None:
-        node, host = attempt.node, attempt.host
+    def _succeed(self, work: _Work, changed: bool, report: Report) -> None:
+        node, host = work.node, work.host
         extra: dict[str, object] = {}
-        if outcome.values or self._layout.produces[self._layout.unit_node[unit]]:
+        if report.values or self._layout.produces[self._layout.unit_node[work.unit]]:
             try:
-                journalled = self._values.publish(node, host, outcome.values)
+                journalled = self._values.publish(node, host, report.values)
             except Exception as error:  # noqa: BLE001 - values that do not fit their keys fail the unit
-                self._fail(unit, attempt, error, started)
+                self._fail(work, Fault.of(error, self._ctx.redactor))
                 return
             if journalled:
                 extra["values"] = journalled
-        if outcome.check.satisfied is None:
+        if report.check is not None and report.check.satisfied is None:
             extra["unreadable"] = True
-        changed = outcome.changed or (self._prior is not None and self._prior.changed((node.id, host)))
-        self._end(unit, attempt, State.SUCCEEDED if changed else State.SATISFIED, started, extra=extra)
+        changed = changed or (self._prior is not None and self._prior.changed((node.id, host)))
+        self._end(work, State.SUCCEEDED if changed else State.SATISFIED, extra=extra)
 
-    def _fail(self, unit: Unit, attempt: Attempt, error: Exception, started: float) -> None:
-        gone = isinstance(error, ConnectError | ConnectionLost)
-        if gone and self._moved(unit, attempt, error):
+    def _fail(self, work: _Work, fault: Fault, *, final: bool = False) -> None:
+        unit = work.unit
+        if fault.gone and self._moved(work, fault):
             return
-        if not isinstance(error, JournalError):
-            delay = self._state.retry_after(unit, error)
-            if delay is not None:
-                self._state.postpone(unit)
-                self._postponed[unit] = self._recorder.error(error)
-                self._retrying(unit, attempt, self._ctx.redactor(str(error)), delay)
-                self._timers += 1
-                asyncio.get_running_loop().call_later(delay, self._resume, unit)
-                return
-        else:
-            self._state.halt()  # without a journal nothing new may start
-        if self._ctx.logger.isEnabledFor(logging.DEBUG):
-            self._ctx.logger.debug("%s on %s failed", attempt.node.id, attempt.host, exc_info=error)
-        gone = gone and not attempt.node.via
-        self._end(unit, attempt, State.FAILED, started, error=self._recorder.error(error), gone=gone)
+        delay = None if final else self._state.retry_after(unit, worth=fault.retry)
+        if delay is not None:
+            self._state.postpone(unit)
+            self._postponed[unit] = fault.info
+            self._retrying(work, fault.info.message, delay)
+            self._timers += 1
+            asyncio.get_running_loop().call_later(delay, self._resume, unit)
+            return
+        self._end(work, State.FAILED, error=fault.info, gone=fault.gone and not work.node.via)
 
-    def _moved(self, unit: Unit, attempt: Attempt, error: Exception) -> bool:
+    def _moved(self, work: _Work, fault: Fault) -> bool:
         """True if the unit goes on from another host, or is blocked because there is none."""
-        if attempt.actor == attempt.host and not attempt.node.via:
+        if work.actor == work.host and not work.node.via:
             return False
-        assert isinstance(error, KubexmError)
-        self._gone[attempt.actor] = error
-        if not self._state.actor_lost(unit, movable=attempt.movable):
+        self._gone[work.actor] = fault.info.message
+        if not self._state.actor_lost(work.unit, movable=work.movable):
             return False
-        self._retrying(unit, attempt, f"{attempt.actor} cannot be reached any more: {error.message}", 0.0)
+        self._retrying(work, f"{work.actor} cannot be reached any more: {fault.info.message}", 0.0)
         self._dispatch()
         return True
 
-    def _retrying(self, unit: Unit, attempt: Attempt, why: str, delay: float) -> None:
-        data = {"attempt": self._state.attempts.get(unit, 0), "delay": delay, "error": why}
-        self._recorder.emit(EventKind.UNIT_RETRY, attempt.node.id, attempt.host, data)
+    def _retrying(self, work: _Work, why: str, delay: float) -> None:
+        data = {"attempt": self._state.attempts.get(work.unit, 0), "delay": delay, "error": why}
+        self._recorder.emit(EventKind.UNIT_RETRY, work.node.id, work.host, data)
 
     def _resume(self, unit: Unit) -> None:
         self._timers -= 1
         self._state.resume(unit)
         self._dispatch()
 
-    def _predict(self, unit: Unit, attempt: Attempt, prediction: Prediction, check: Check) -> None:
-        self._state.predict_change(unit)
-        self._note_change(unit)
-        self._end(
-            unit, attempt, State.SUCCEEDED, time.time(), prediction=prediction, reason=check.reason, diff=check.diff
-        )
+    def _predict(self, work: _Work, prediction: Prediction, check: Check) -> None:
+        self._state.predict_change(work.unit)
+        self._note_change(work.unit)
+        work.started = time.time()
+        self._end(work, State.SUCCEEDED, prediction=prediction, reason=check.reason, diff=check.diff)
 
     def _end(
         self,
-        unit: Unit,
-        attempt: Attempt,
+        work: _Work,
         state: State,
-        started: float,
         *,
         error: ErrorInfo | None = None,
         gone: bool = False,
@@ -429,32 +537,30 @@ class _Run:
         diff: str = "",
         extra: dict[str, object] | None = None,
     ) -> None:
-        stdout, stderr = attempt.output()
+        unit, mask = work.unit, self._ctx.redactor
         if prediction is None and self._options.dry_run and state is State.SATISFIED:
             prediction = Prediction.NO_CHANGE
-        busy = attempt.connector.busy
-        warnings = attempt.step_context.warnings
         # By their place, and not by name: a third of the time this takes a hundred thousand times.
         result = HostResult(
-            attempt.host,
+            work.host,
             state,
-            started,
+            work.started,
             time.time(),
-            round(busy, 3) if busy else 0.0,
+            round(work.busy, 3) if work.busy else 0.0,
             self._state.attempts.get(unit, 0),
-            stdout,
-            stderr,
+            mask(work.stdout) if work.stdout else "",
+            mask(work.stderr) if work.stderr else "",
             error,
             None,
-            self._ctx.redactor(reason) if reason else "",
+            mask(reason) if reason else "",
             prediction,
-            self._ctx.redactor(diff) if diff else "",
-            tuple(dict.fromkeys(warnings)) if warnings else (),
+            mask(diff) if diff else "",
+            tuple(dict.fromkeys(work.warnings)) if work.warnings else (),
             None,
             self._waited(unit, state),
-            attempt.actor if attempt.actor != attempt.host else "",
+            work.actor if work.actor != work.host else "",
         )
-        self._recorder.done(unit, attempt.node.id, result, extra)
+        self._recorder.done(unit, work.node.id, result, extra)
         self._state.finish(unit, state, host_gone=gone)
 
     def _waited(self, unit: Unit, state: State) -> bool:
@@ -473,9 +579,9 @@ class _Run:
         self._recorder.emit(EventKind.RUN_CANCELLING, data={"now": level >= _NOW})
         if level < _ABANDONED:
             self._state.cancel()
-            for worker, unit in self._workers.items() if level == _NOW else ():
+            for unit in [*self._workers.values()] if level == _NOW else ():
                 if unit is not None and not self._state.closes(unit):
-                    worker.cancel()
+                    self._attempts.stop(*self._layout.name(unit))
             if self._workers:
                 self._dispatch()
         else:

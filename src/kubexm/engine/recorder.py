@@ -14,7 +14,6 @@ from kubexm.engine.layout import Unit
 from kubexm.events import Event, EventKind, Observer
 from kubexm.plan import ErrorInfo, HostResult
 from kubexm.redact import Redactor
-from kubexm.runtime import Transcript
 
 __all__ = ["Recorder", "UnitLog"]
 
@@ -38,6 +37,7 @@ class Recorder:
         self._observers = observers
         self._logs = logs
         self.results: dict[Unit, HostResult] = {}
+        self._open: dict[tuple[str, str], UnitLog] = {}
 
     def emit(self, kind: EventKind, node: str = "", host: str = "", data: Mapping[str, Any] | None = None) -> Event:
         """Journals an event and shows it to everyone."""
@@ -84,9 +84,17 @@ class Recorder:
         """The error as data, secrets masked."""
         return ErrorInfo.of(error, self.redactor)
 
-    def log(self, node: str, host: str) -> UnitLog:
-        """Where the output of one (node, host) goes."""
-        return UnitLog(self, node, host, self._logs)
+    def output(self, node: str, host: str, stream: Stream, data: bytes) -> None:
+        """What a changing command of (node, host) printed just now: to its log, and to observers."""
+        log = self._open.get((node, host))
+        if log is None:
+            log = self._open[node, host] = UnitLog(self, node, host, self._logs)
+        log.take(stream, data)
+
+    def flush(self, node: str, host: str) -> None:
+        """An attempt at (node, host) ended: writes what had no newline at its end."""
+        if self._open and (log := self._open.pop((node, host), None)) is not None:
+            log.flush()
 
     def show_output(self, node: str, host: str, stream: Stream, text: str) -> None:
         """Live output, for observers only."""
@@ -105,7 +113,7 @@ class Recorder:
 class UnitLog:
     """The whole output of one (node, host), line by line, secrets masked. The file appears with the first line."""
 
-    __slots__ = ("_directory", "_host", "_node", "_partial", "_recorder", "transcript")
+    __slots__ = ("_directory", "_host", "_node", "_partial", "_recorder")
 
     def __init__(self, recorder: Recorder, node: str, host: str, directory: Path | None) -> None:
         self._recorder = recorder
@@ -113,9 +121,9 @@ class UnitLog:
         self._host = host
         self._directory = directory
         self._partial: dict[Stream, bytes] = {}
-        self.transcript = Transcript(self._take)
 
-    def _take(self, stream: Stream, data: bytes) -> None:
+    def take(self, stream: Stream, data: bytes) -> None:
+        """Takes one piece of output."""
         whole, newline, rest = (self._partial.pop(stream, b"") + data).rpartition(b"\n")
         if len(rest) > 65536:
             whole, newline, rest = whole + newline + rest, b"\n", b""
@@ -142,8 +150,3 @@ class UnitLog:
         except OSError as error:  # a full disk here must not fail the host's work; the journal has the tail
             self._recorder.logger.warning("%s: cannot write the log: %s", self._directory, error)
             self._directory = None
-
-    def texts(self) -> tuple[str, str]:
-        """Head and tail of stdout and stderr, masked."""
-        mask = self._recorder.redactor
-        return mask(self.transcript.text("stdout")), mask(self.transcript.text("stderr"))

@@ -175,11 +175,11 @@ class RunState(Losses):
         self.attempts[unit] = self.attempts.get(unit, 0) + 1
         self.claims.begin(unit)
 
-    def retry_after(self, unit: Unit, error: BaseException) -> float | None:
-        """Seconds until another attempt is due, or None if this failure is final."""
+    def retry_after(self, unit: Unit, *, worth: bool = True) -> float | None:
+        """Seconds until another attempt is due, or None if this failure is final; `worth`: another may succeed."""
         retry = self.layout.nodes[self.layout.unit_node[unit]].retry
         attempt = max(1, self.attempts.get(unit, 0))
-        if self._stopped(unit) or attempt > retry.times or not worth_retrying(error):
+        if self._stopped(unit) or attempt > retry.times or not worth:
             return None
         return retry.wait(attempt)
 

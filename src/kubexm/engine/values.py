@@ -1,11 +1,17 @@
-"""Values on their way from producers to consumers: into the caches, and as names and digests into the journal."""
+"""Values on their way from producers to consumers: into the caches, and as names and digests into the journal.
+
+Also what one unit is given of them, and what its reports leave behind for others.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from kubexm.cache import RUN_CHANGED, Given, StepCache
+from kubexm.engine.asked import Asked, Report, StoredSecrets
 from kubexm.engine.prior import Prior
 from kubexm.errors import StepError
 from kubexm.plan import ExecutionGraph, ExecutionNode
@@ -15,12 +21,42 @@ from kubexm.step import Values
 
 __all__ = ["ValueBook"]
 
+_ALWAYS = frozenset({RUN_CHANGED.name})
+_FEW = 8
+
 
 class ValueBook:
     """Publishes what steps produce and knows what is there."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, run: str) -> None:
         self._ctx = ctx
+        self._run = run
+        self._secrets = StoredSecrets(ctx.secrets)
+        self._any = Given(ctx.caches.pipeline, _ALWAYS)
+        """All that most units are given."""
+        self._of_node: dict[str, tuple[StepCache, Given | None]] = {}
+        """The cache of each node, and what its units are given where that is the same for all of them."""
+
+    def asked(self, node: ExecutionNode, host: str, actor: str, urgency: float = 0.0) -> Asked:
+        """What is asked for one unit, with the values and secrets its step declares."""
+        known = self._of_node.get(node.id)
+        if known is None:
+            plain = not node.step.consumes() and not node.step.gathers()
+            known = self._of_node[node.id] = (self._ctx.caches.step(node.id), self._any if plain else None)
+        cache, given = known
+        if given is None:
+            consumed = _ALWAYS.union(key.name for key in node.step.consumes())
+            given = Given(cache, consumed, frozenset(key.name for key in node.step.gathers()), host)
+        return Asked(node, host, actor, self._run, urgency, given, cache.own, self._secrets)
+
+    async def take_in(self, node: ExecutionNode, report: Report) -> None:
+        """Keeps what a report leaves for later attempts: notes of the node, and secrets in the work directory."""
+        if report.notes:
+            self._ctx.caches.step(node.id).note(report.notes)
+        if len(report.kept) > _FEW:
+            await asyncio.to_thread(self._ctx.secrets.put_all, report.kept)
+        elif report.kept:
+            self._ctx.secrets.put_all(report.kept)
 
     def publish(self, node: ExecutionNode, host: str, values: Values) -> dict[str, Any]:
         """Keeps the values where consumers find them; returns what the journal may know of them."""

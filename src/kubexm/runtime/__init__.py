@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from kubexm.runtime.host import HostRuntime
     from kubexm.runtime.lease import ClusterLease, owner_name
     from kubexm.runtime.reach import CONTROL_NODE, WHOLE_CLUSTER, connectors_of, entries_of
-    from kubexm.runtime.secrets import SecretStore
+    from kubexm.runtime.secrets import Secrets, SecretStore
+    from kubexm.runtime.sources import LocalFile, verified
     from kubexm.runtime.unit import Transcript, UnitConnector
     from kubexm.runtime.workdir import WorkDir, new_run_id
 
@@ -34,11 +35,13 @@ __all__ = [
     "FactRead",
     "FactsTrace",
     "HostRuntime",
+    "LocalFile",
     "ModuleContext",
     "NeedsAssets",
     "PipelineContext",
     "RuntimeBuilder",
     "SecretStore",
+    "Secrets",
     "ShelfFile",
     "ShelfImage",
     "ShelfObjects",
@@ -54,6 +57,7 @@ __all__ = [
     "owner_name",
     "plan_host",
     "registry_secret",
+    "verified",
 ]
 
 _PARTS = {
@@ -92,7 +96,8 @@ _PARTS = {
         "connectors_of",
         "entries_of",
     ),
-    "kubexm.runtime.secrets": ("SecretStore",),
+    "kubexm.runtime.secrets": ("SecretStore", "Secrets"),
+    "kubexm.runtime.sources": ("LocalFile", "verified"),
     "kubexm.runtime.unit": (
         "Transcript",
         "UnitConnector",

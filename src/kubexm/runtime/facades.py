@@ -6,18 +6,21 @@ The upper three plan and touch no host; only StepContext reaches one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubexm.apis.v1alpha1 import Cluster
 from kubexm.cache import Key, StepCache
 from kubexm.connector import Host
+from kubexm.errors import AssetError
 from kubexm.redact import Secret, SecretRef
 from kubexm.runner import Facts, Intent
 from kubexm.runtime.assets import AssetShelf
 from kubexm.runtime.host import HostRuntime
 from kubexm.runtime.reach import WHOLE_CLUSTER
+from kubexm.runtime.secrets import Secrets
+from kubexm.runtime.sources import LocalFile, verified
 from kubexm.runtime.unit import UnitConnector
 
 if TYPE_CHECKING:
@@ -115,7 +118,20 @@ class TaskContext(ModuleContext):
 class StepContext:
     """What a step acts with: its host, the values others produced, secrets by name. Nothing of the plan."""
 
-    __slots__ = ("_cache", "_connector", "_context", "_host", "_runtime", "node", "run", "subject", "warnings")
+    __slots__ = (
+        "_cache",
+        "_cache_of",
+        "_connector",
+        "_context",
+        "_host",
+        "_runtime",
+        "_secrets_of",
+        "_sources",
+        "node",
+        "run",
+        "subject",
+        "warnings",
+    )
 
     def __init__(
         self,
@@ -126,8 +142,15 @@ class StepContext:
         run: str,
         *,
         subject: str = "",
+        cache: Callable[[], StepCache] | None = None,
+        secrets: Callable[[], Secrets] | None = None,
+        sources: Callable[[], Collection[LocalFile]] | None = None,
     ) -> None:
+        """`cache`, `secrets` and `sources`: what this attempt was given; without them, all that the context has."""
         self._context = context
+        self._cache_of = cache
+        self._secrets_of = secrets
+        self._sources = sources
         self._connector = connector
         self._runtime = runtime
         self._host: HostRuntime | None = None
@@ -163,7 +186,7 @@ class StepContext:
     def cache(self) -> StepCache:
         """What this step can see: its own values, then its task's, its module's and the pipeline's."""
         if self._cache is None:
-            self._cache = self._context.caches.step(self.node)
+            self._cache = self._context.caches.step(self.node) if self._cache_of is None else self._cache_of()
         return self._cache
 
     def value(self, key: Key[T]) -> T:
@@ -183,17 +206,27 @@ class StepContext:
         """The bytes of the cluster's files and images."""
         return self._context.assets
 
+    @property
+    def _secrets(self) -> Secrets:
+        return self._context.secrets if self._secrets_of is None else self._secrets_of()
+
     def secret(self, ref: SecretRef) -> Secret:
         """A secret by its name."""
-        return self._context.secrets.get(ref)
+        return self._secrets.get(ref)
 
     def has_secret(self, ref: SecretRef) -> bool:
         """True if the secret was made: steps that read it ahead of its maker do so without it."""
-        return ref in self._context.secrets
+        return ref in self._secrets
 
     def keep(self, secrets: Mapping[str, Secret]) -> None:
         """Keeps secrets in the work directory under these names, each replacing an older one whole."""
-        self._context.secrets.put_all(secrets)
+        self._secrets.put_all(secrets)
+
+    def source(self, path: str, sha256: str) -> Path:
+        """A local file that the step declared, as it was when planned; AssetError if it is not any more."""
+        if self._sources is not None and LocalFile(path, sha256) not in self._sources():
+            raise AssetError(f"{self.node} reads {path}, which its step does not declare", hint="this is a bug")
+        return verified(path, sha256)
 
     @property
     def work_dir(self) -> Path:
@@ -204,6 +237,11 @@ class StepContext:
     def cluster_uid(self) -> str:
         """The cluster's UID, as the work directory has it now; empty before there is one."""
         return self._context.work_dir.cluster_uid
+
+    def renew(self) -> None:
+        """Begins another call with the same host: forgets values and warnings of the last one."""
+        self._cache = None
+        self.warnings = []
 
     def warn(self, message: str) -> None:
         """Something the user should know, though the step succeeds."""

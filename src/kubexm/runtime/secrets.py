@@ -8,13 +8,28 @@ import secrets as random
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 from kubexm.errors import KubexmError
 from kubexm.redact import Redactor, Secret, SecretRef
 
-__all__ = ["SecretStore"]
+__all__ = ["SecretStore", "Secrets"]
 
 _WRITERS = 16
+
+
+class Secrets(Protocol):
+    """Where a step finds the secrets it uses, and keeps those it makes."""
+
+    def get(self, ref: SecretRef) -> Secret:
+        """The secret of this name."""
+        ...
+
+    def __contains__(self, ref: SecretRef) -> bool: ...
+
+    def put_all(self, secrets: Mapping[str, Secret]) -> None:
+        """Keeps these secrets, each replacing an older one whole."""
+        ...
 
 
 class SecretStore:
@@ -57,6 +72,10 @@ class SecretStore:
 
     def __contains__(self, ref: SecretRef) -> bool:
         return self._path(ref.name).exists()
+
+    def names(self) -> list[str]:
+        """The names of all secrets that are kept."""
+        return sorted(path.name for path in self._directory.iterdir() if not path.name.startswith("."))
 
     def digest(self, secret: Secret) -> str:
         """A digest that tells secrets apart, keyed with a key of this work directory."""

@@ -7,18 +7,20 @@ they stand in.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from kubexm.cache import Key
-from kubexm.runtime import StepContext
+from kubexm.redact import SecretRef
+from kubexm.runtime import LocalFile, StepContext
 from kubexm.step.resources import EVERYTHING, Resources
 
 __all__ = ["Check", "Reversible", "Step", "Values", "step_kinds"]
 
 Values = Mapping[Key[Any], Any]
 _kinds: dict[str, type[Step]] = {}
+_SECRET = "secret:"  # noqa: S105 - how such resources begin
 
 
 def step_kinds() -> Mapping[str, type[Step]]:
@@ -95,6 +97,18 @@ class Step:
         """The per-host keys of which this step needs every host's value."""
         return ()
 
+    def secrets(self, host: str) -> tuple[str, ...]:
+        """The names of the secrets it uses when it acts from this host: `NAME*` stands for all that begin so.
+
+        These are the ones in its fields and among the resources it reads and writes; a step that needs fewer says so.
+        """
+        touched = [name for name in (*self.reads(), *self.writes()) if name.startswith(_SECRET)]
+        return tuple(dict.fromkeys([*_secret_names(self), *sorted(name.removeprefix(_SECRET) for name in touched)]))
+
+    def sources(self) -> tuple[LocalFile, ...]:
+        """The local files it reads, through `StepContext.source`."""
+        return ()
+
     def describe(self) -> str:
         """The state in a few words, for people."""
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", type(self).__name__).lower()
@@ -103,6 +117,20 @@ class Step:
             if isinstance(value, str) and value and "\n" not in value:
                 return f"{name}: {value}"
         return name
+
+
+def _secret_names(value: object) -> Iterator[str]:
+    """The names of all secrets in a value of a plan."""
+    if isinstance(value, SecretRef):
+        yield value.name
+    elif isinstance(value, tuple | list | frozenset):
+        for item in value:
+            yield from _secret_names(item)
+    elif isinstance(value, Mapping):
+        yield from _secret_names(tuple(value.values()))
+    elif is_dataclass(value) and not isinstance(value, type):
+        for one in fields(value):
+            yield from _secret_names(getattr(value, one.name))
 
 
 @runtime_checkable

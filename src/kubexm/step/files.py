@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, cast
 
 from kubexm.cache import Key
-from kubexm.errors import AssetError
 from kubexm.redact import Secret, SecretRef
-from kubexm.runtime import StepContext
+from kubexm.runtime import LocalFile, StepContext
 from kubexm.step.base import Check, Step
 from kubexm.step.content import look_at, sha256_of, unified
 from kubexm.step.resources import Resources, resources
@@ -154,13 +153,7 @@ class FileUploaded(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Sends it; refuses a source that is not the one planned."""
-        source = Path(self.source)
-        digest = await asyncio.to_thread(self._digest, source)
-        if digest != self.sha256:
-            raise AssetError(
-                f"{source} has the sha256 {digest[:16]}…, and {self.sha256[:16]}… was planned",
-                hint="the file changed or is damaged: get it again, then plan again",
-            )
+        source = await asyncio.to_thread(ctx.source, self.source, self.sha256)
         await ctx.host.files.upload(
             source,
             self.path,
@@ -187,14 +180,6 @@ class FileUploaded(Step):
         """The path."""
         return f"file {self.path} from {self.source}"
 
-    @staticmethod
-    def _digest(source: Path) -> str:
-        import hashlib
-
-        try:
-            with source.open("rb") as stream:
-                return hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise AssetError(
-                f"{source} cannot be read: {error.strerror}", hint="was it moved or removed since planning?"
-            ) from error
+    def sources(self) -> tuple[LocalFile, ...]:
+        """The source."""
+        return (LocalFile(self.source, self.sha256),)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubexm.cache import Key
 from kubexm.errors import StepError
-from kubexm.runtime import StepContext
+from kubexm.runtime import LocalFile, StepContext
 from kubexm.step.base import Check, Step
 from kubexm.step.resources import NOTHING, Resources
 
@@ -84,6 +84,14 @@ class OnlyRead(Step):
     def gathers(self) -> tuple[Key[Any], ...]:
         """What the other step needs of every host."""
         return self.step.gathers()
+
+    def secrets(self, host: str) -> tuple[str, ...]:
+        """What the other step uses."""
+        return self.step.secrets(host)
+
+    def sources(self) -> tuple[LocalFile, ...]:
+        """What the other step reads."""
+        return self.step.sources()
 
     def describe(self) -> str:
         """The state, and that it is not brought about."""

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from kubexm.engine import Journal, LocalEngine, RunOptions
+from kubexm.engine.asked import Attempts
+from kubexm.engine.attempts import LocalAttempts, Output
 from kubexm.errors import StepError
 from kubexm.plan import ExecutionFragment, ExecutionGraph, ExecutionNode, GraphExecutionResult, RunStatus, State
 from kubexm.redact import Secret, SecretRef
@@ -39,6 +41,7 @@ from kubexm.step import (
     UserPresent,
 )
 from kubexm.testing import SshServer
+from tests.unit.engine.crossing import Crossing
 
 OWN_MOUNTS = (
     "mount -t tmpfs tmpfs /var/lib",
@@ -67,7 +70,13 @@ class Desk:
     server: SshServer
     runs: int = 0
 
-    async def carry_out(self, *steps: Step, rollback: bool = False, secrets: dict[str, str] | None = None) -> Any:
+    async def carry_out(
+        self,
+        *steps: Step,
+        rollback: bool = False,
+        secrets: dict[str, str] | None = None,
+        attempts: Callable[[Context, Output], Attempts] = LocalAttempts,
+    ) -> Any:
         """One run of these steps, one after the other."""
         self.runs += 1
         context = await self.context()
@@ -82,7 +91,7 @@ class Desk:
         options = RunOptions(run=f"run-{self.runs}", journal=journal, rollback=rollback)
         try:
             graph = ExecutionGraph.build("desk", ExecutionFragment(nodes))
-            return await LocalEngine().execute(context, graph, options)
+            return await LocalEngine(attempts=attempts).execute(context, graph, options)
         finally:
             await journal.close()
             await context.close()
@@ -167,7 +176,7 @@ async def test_all_of_them_twice_and_undone(desk: Desk) -> None:
     first = await desk.carry_out(*steps, secrets={"key": "swordfish"})
     assert [(node, host.error) for node, host in first.failures()] == []
     assert set(states(first)) == {"succeeded"}
-    second = await desk.carry_out(*steps)
+    second = await desk.carry_out(*steps, attempts=Crossing)
     assert set(states(second)) == {"satisfied"}, [host.reason for _, host in second.results()]
     assert await desk.sh("cat /etc/kubexm-test/secret.conf; /var/lib/tool/bin/tool") == "swordfishtool"
     journal = (desk.directory / "journal-1").read_text()
@@ -177,7 +186,7 @@ async def test_all_of_them_twice_and_undone(desk: Desk) -> None:
     undo = steps[:-1]  # a command cannot be undone
     desk.server.stop()
     desk.server.start()  # the host as it was at first
-    failed = await desk.carry_out(*undo, Impossible(), rollback=True)
+    failed = await desk.carry_out(*undo, Impossible(), rollback=True, attempts=Crossing)
     assert failed.status is RunStatus.FAILED
     assert {host.rolled_back for _, host in failed.results() if host.state is State.SUCCEEDED} == {True}
     assert await desk.sh(probe) == before

@@ -70,7 +70,7 @@ class Simulation:
                 state.begin_run(unit)
                 if what == "succeeded":
                     state.finish(unit, State.SUCCEEDED)
-                elif state.retry_after(unit, ERROR) is not None:
+                elif state.retry_after(unit) is not None:
                     state.postpone(unit)
                     postponed.append(unit)
                 else:

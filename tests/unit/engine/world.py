@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 from kubexm.cache import Key
 from kubexm.connector import Command, CommandResult, Connector, Receipt, Streams, Upload
 from kubexm.engine import Cancellation, Journal, LocalEngine, Prior, RunOptions
+from kubexm.engine.asked import Attempts
+from kubexm.engine.attempts import LocalAttempts, Output
 from kubexm.errors import ConnectionLost, HostError
 from kubexm.events import Event, Observer
 from kubexm.plan import ExecutionFragment, ExecutionGraph, ExecutionNode, FailurePolicy, GraphExecutionResult
@@ -20,6 +22,9 @@ from kubexm.runtime import Context, StepContext
 from kubexm.step import Check, Resources, Step, Values, resources
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
+
+ATTEMPTS: Callable[[Context, Output], Attempts] = LocalAttempts
+"""Who carries out attempts in `execute`."""
 
 
 class Died(BaseException):
@@ -273,7 +278,7 @@ async def execute(
         rollback=rollback,
     )
     try:
-        return await LocalEngine(parallel=parallel).execute(context, plan, options)
+        return await LocalEngine(parallel=parallel, attempts=ATTEMPTS).execute(context, plan, options)
     finally:
         await journal.close()
 

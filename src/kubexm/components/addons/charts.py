@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from kubexm.components.addons.sources import SourceFile, read_chart, read_source
+from kubexm.components.addons.sources import SourceFile, local_files, read_chart, read_source
 from kubexm.components.api import ADMIN_CONF, Kubectl, is_transient, note_group, yaml_documents
 from kubexm.connector import CommandResult
 from kubexm.connector.base import shell
 from kubexm.errors import CommandError, KubexmError
 from kubexm.runner import STATE
-from kubexm.runtime import StepContext
+from kubexm.runtime import LocalFile, StepContext
 from kubexm.step import Check, Resources, Step, resources
 from kubexm.step.undo import restore, snapshot
 
@@ -56,7 +56,7 @@ class ChartPlaced(Step):
 
     async def run(self, ctx: StepContext) -> None:
         """Packs it if it is a directory, and sends it."""
-        content = read_chart(self.source, self.sha256)
+        content = read_chart(self.source, self.sha256, ctx.source)
         await ctx.host.files.write(chart_path(self.name), content, mode=0o600, snapshot=snapshot(ctx))
 
     async def rollback(self, ctx: StepContext) -> None:
@@ -70,6 +70,10 @@ class ChartPlaced(Step):
     def writes(self) -> Resources:
         """The file."""
         return resources(f"file:{chart_path(self.name)}")
+
+    def sources(self) -> tuple[LocalFile, ...]:
+        """The chart."""
+        return (LocalFile(self.source, self.sha256),)
 
     def describe(self) -> str:
         """Which chart."""
@@ -120,7 +124,7 @@ class ChartInstalled(Step):
             helm(
                 *words, "--create-namespace", "--description", self._note(), f"--timeout={limit:.0f}s", *more, "-f", "-"
             ),
-            stdin=json.dumps(self._merged()).encode(),
+            stdin=json.dumps(self._merged(ctx.source)).encode(),
             within=limit + 120,
             long=True,
             check=False,
@@ -148,6 +152,10 @@ class ChartInstalled(Step):
         """The release."""
         return resources(f"api:{self.name}")
 
+    def sources(self) -> tuple[LocalFile, ...]:
+        """Files of values."""
+        return local_files(self.files)
+
     def describe(self) -> str:
         """Which release."""
         return f"helm release {self.namespace}/{self.release}"
@@ -158,10 +166,10 @@ class ChartInstalled(Step):
         digest = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
         return f"{_NOTE} {digest[:32]}"
 
-    def _merged(self) -> dict[str, Any]:
+    def _merged(self, found: Callable[[str, str], Path]) -> dict[str, Any]:
         whole: dict[str, Any] = {}
         for source in self.files:
-            for document in yaml_documents(read_source(source).decode(), source.path):
+            for document in yaml_documents(read_source(source, found).decode(), source.path):
                 if document is not None and not isinstance(document, dict):
                     raise KubexmError(f"{source.path}: values are a mapping", hint="write them as `key: value`")
                 whole = _over(whole, document or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kubexm.components.addons.sources import SourceFile, read_text
+from kubexm.components.addons.sources import SourceFile, local_files, read_text
 from kubexm.components.api import (
     Workload,
     apply_manifests,
@@ -14,7 +14,7 @@ from kubexm.components.api import (
     undo_manifests,
     workloads_of,
 )
-from kubexm.runtime import StepContext
+from kubexm.runtime import LocalFile, StepContext
 from kubexm.step import Check, Resources, Step, resources
 
 __all__ = ["GROUP", "AddonApplied", "workloads_in"]
@@ -34,12 +34,17 @@ class AddonApplied(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Reads the files here, and asks for all their objects at once."""
-        return await check_manifests(ctx, self.name, read_text(self.files), self.namespace)
+        return await check_manifests(ctx, self.name, read_text(self.files, ctx.source), self.namespace)
 
     async def run(self, ctx: StepContext) -> None:
         """Applies all, and removes what left the manifests."""
         await apply_manifests(
-            ctx, self.name, read_text(self.files), namespace=self.namespace, group=GROUP, patience=self.patience
+            ctx,
+            self.name,
+            read_text(self.files, ctx.source),
+            namespace=self.namespace,
+            group=GROUP,
+            patience=self.patience,
         )
 
     async def rollback(self, ctx: StepContext) -> None:
@@ -53,6 +58,10 @@ class AddonApplied(Step):
     def writes(self) -> Resources:
         """The addon's objects."""
         return resources(f"api:{self.name}")
+
+    def sources(self) -> tuple[LocalFile, ...]:
+        """The manifests."""
+        return local_files(self.files)
 
     def describe(self) -> str:
         """Which addon."""

@@ -10,13 +10,23 @@ import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kubexm.errors import AssetError, PlanError
+from kubexm.runtime import LocalFile, verified
 
-__all__ = ["SourceFile", "chart_digest", "manifest_files", "read_chart", "read_source", "read_text", "source_file"]
+__all__ = [
+    "SourceFile",
+    "chart_digest",
+    "local_files",
+    "manifest_files",
+    "read_chart",
+    "read_source",
+    "read_text",
+    "source_file",
+]
 
 _YAML = (".yaml", ".yml", ".json")
 _CHART_IGNORED = (".git", ".helmignore")
@@ -59,28 +69,25 @@ def source_file(path: str, place: str) -> SourceFile:
         ) from error
 
 
-def read_source(source: SourceFile) -> bytes:
-    """The file's content; AssetError if it is not what it was."""
-    try:
-        content = Path(source.path).read_bytes()
-    except OSError as error:
-        raise AssetError(
-            f"{source.path} cannot be read: {error.strerror}", hint="was it moved or removed since planning?"
-        ) from error
-    if hashlib.sha256(content).hexdigest() != source.sha256:
-        raise AssetError(f"{source.path} changed since this was planned", hint="plan again: run `create` anew")
-    return content
+def read_source(source: SourceFile, found: Callable[[str, str], Path] = verified) -> bytes:
+    """The file's content; AssetError if it is not what it was. Steps find it through `StepContext.source`."""
+    return found(source.path, source.sha256).read_bytes()
 
 
-def read_text(sources: Iterable[SourceFile]) -> str:
+def read_text(sources: Iterable[SourceFile], found: Callable[[str, str], Path] = verified) -> str:
     """Several manifests as one stream of documents."""
     texts = []
     for source in sources:
         try:
-            texts.append(read_source(source).decode())
+            texts.append(read_source(source, found).decode())
         except UnicodeDecodeError as error:
             raise AssetError(f"{source.path} is no text", hint="manifests are YAML or JSON in UTF-8") from error
     return "\n---\n".join(texts)
+
+
+def local_files(sources: Iterable[SourceFile]) -> tuple[LocalFile, ...]:
+    """The same, as steps declare what they read."""
+    return tuple(LocalFile(source.path, source.sha256) for source in sources)
 
 
 def chart_digest(path: str, place: str) -> str:
@@ -93,11 +100,11 @@ def chart_digest(path: str, place: str) -> str:
     return hashlib.sha256(_packed(chart)).hexdigest()
 
 
-def read_chart(path: str, sha256: str) -> bytes:
+def read_chart(path: str, sha256: str, found: Callable[[str, str], Path] = verified) -> bytes:
     """A chart as one packed file; AssetError if it is not what it was."""
     chart = Path(path)
     if not chart.is_dir():
-        return read_source(SourceFile(path, sha256))
+        return read_source(SourceFile(path, sha256), found)
     content = _packed(chart)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise AssetError(f"the chart in {path} changed since this was planned", hint="plan again: run `create` anew")

@@ -129,7 +129,7 @@ class PkiFilesPresent(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Compares all of them in one round trip; contents are never shown."""
-        missing = [name for name in self._secrets(ctx) if not ctx.has_secret(SecretRef(name))]
+        missing = [name for name in self.secrets(ctx.host.name) if not ctx.has_secret(SecretRef(name))]
         if missing:
             return Check(False, reason=f"{missing[0]} is not made yet")
         faults = await self._faults(ctx)
@@ -160,6 +160,10 @@ class PkiFilesPresent(Step):
         """The files."""
         return resources(*(f"file:{file.path}" for file in self.files))
 
+    def secrets(self, host: str) -> tuple[str, ...]:
+        """Those of this host alone: no host is given the keys of another."""
+        return tuple(names.of_host(file.secret, host) for file in self.files)
+
     def describe(self) -> str:
         """How many, and where the first of them is."""
         return f"{len(self.files)} PKI files: {_few([str(file.path) for file in self.files])}"
@@ -177,9 +181,6 @@ class PkiFilesPresent(Step):
             for file, one, sha256 in zip(self.files, found, digests, strict=True)
         }
         return {file: reasons for file, reasons in faults.items() if reasons}
-
-    def _secrets(self, ctx: StepContext) -> list[str]:
-        return [names.of_host(file.secret, ctx.host.name) for file in self.files]
 
     def _content(self, ctx: StepContext, file: PkiFile) -> bytes:
         return ctx.secret(SecretRef(names.of_host(file.secret, ctx.host.name))).reveal().encode()

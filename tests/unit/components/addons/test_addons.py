@@ -32,7 +32,7 @@ from kubexm.connector import Command, CommandResult
 from kubexm.errors import AssetError, CommandError, KubexmError, PlanError
 from kubexm.plan import ExecutionGraph
 from kubexm.plan.codec import encode
-from kubexm.runtime import StepContext, Transcript, UnitConnector
+from kubexm.runtime import StepContext, Transcript, UnitConnector, verified
 from kubexm.testing import MemoryConnector
 from kubexm.testing.context import memory_context
 from tests.unit.components.api_plan import Up, api_graph
@@ -303,7 +303,7 @@ async def test_a_release_whose_addon_left_the_file_is_uninstalled(files: Path, t
 def test_values_that_are_no_mapping_are_refused(files: Path) -> None:
     (files / "values.yaml").write_text("- a\n")
     with pytest.raises(KubexmError, match="values are a mapping"):
-        release(files)._merged()
+        release(files)._merged(verified)
 
 
 def test_names_fit_into_labels_and_stay_apart() -> None:

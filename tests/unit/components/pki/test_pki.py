@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ from kubexm.components.pki.files import ENCRYPTION_CONFIG, control_plane_files
 from kubexm.components.pki.names import of_host
 from kubexm.components.pki.steps import AuthoritiesKept, CertificatesIssued
 from kubexm.components.pki.x509 import fingerprint
+from kubexm.engine import LocalEngine
 from kubexm.errors import PlanError
 from kubexm.plan import Prediction, RunStatus, State
 from kubexm.plan.codec import decode, encode
 from kubexm.plan.results import GraphExecutionResult
+from tests.unit.components.pki import fleet as fleet_module
 from tests.unit.components.pki.fleet import HA, Fleet
+from tests.unit.engine.crossing import Crossing
 
 KEEPERS = ("cp1", "cp2", "cp3")
 
@@ -81,6 +85,11 @@ async def test_a_new_cluster(fleet: Fleet) -> None:
         assert mark.uid == (fleet.work_dir / "uid").read_text().strip()
         assert mark.ca_fingerprint == fingerprint(secrets["pki.ca.crt"])
         assert mark.roles == ()
+
+
+async def test_a_new_cluster_where_attempts_are_sent_as_bytes(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_module, "LocalEngine", partial(LocalEngine, attempts=Crossing))
+    await test_a_new_cluster(fleet)
 
 
 async def test_a_second_run_changes_nothing_and_asks_no_host(fleet: Fleet) -> None:
