@@ -41,12 +41,13 @@ class ValueBook:
         """What is asked for one unit, with the values and secrets its step declares."""
         known = self._of_node.get(node.id)
         if known is None:
-            plain = not node.step.consumes() and not node.step.gathers()
+            plain = not node.step.consumes() and not node.step.gathers() and not node.step.may_use()
             known = self._of_node[node.id] = (self._ctx.caches.step(node.id), self._any if plain else None)
         cache, given = known
         if given is None:
             consumed = _ALWAYS.union(key.name for key in node.step.consumes())
-            given = Given(cache, consumed, frozenset(key.name for key in node.step.gathers()), host)
+            gathered = frozenset(key.name for key in (*node.step.gathers(), *node.step.may_use()))
+            given = Given(cache, consumed, gathered, host)
         return Asked(node, host, actor, self._run, urgency, given, cache.own, self._secrets)
 
     async def take_in(self, node: ExecutionNode, report: Report) -> None:

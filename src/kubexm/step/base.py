@@ -97,6 +97,10 @@ class Step:
         """The per-host keys of which this step needs every host's value."""
         return ()
 
+    def may_use(self) -> tuple[Key[Any], ...]:
+        """The keys whose values, of every host, it uses as far as they are there; it waits for none of them."""
+        return ()
+
     def secrets(self, host: str) -> tuple[str, ...]:
         """The names of the secrets it uses when it acts from this host: `NAME*` stands for all that begin so.
 

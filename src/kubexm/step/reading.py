@@ -85,6 +85,10 @@ class OnlyRead(Step):
         """What the other step needs of every host."""
         return self.step.gathers()
 
+    def may_use(self) -> tuple[Key[Any], ...]:
+        """What the other step uses if it is there."""
+        return self.step.may_use()
+
     def secrets(self, host: str) -> tuple[str, ...]:
         """What the other step uses."""
         return self.step.secrets(host)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kubexm.cache import Key
+from kubexm.connector import Command
+from kubexm.errors import StepError
 from kubexm.plan import RunStatus
 from kubexm.redact import Secret, SecretRef
 from kubexm.runtime import StepContext
@@ -72,6 +76,51 @@ async def test_a_secret_that_a_step_does_not_declare_is_refused(tmp_path: Path) 
     error = result.nodes["m.t.two"].hosts["b"].error
     assert error is not None
     assert error.message == "m.t.two uses the secret one, which its step does not declare"
+
+
+UP: Key[bool] = Key("up", per_host=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Up(Thing):
+    """A thing that tells that its host is up."""
+
+    def produces(self) -> tuple[Key[Any], ...]:
+        return (UP,)
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        found = await ctx.host.connector.execute(Command(script=f"there {self.name}"))
+        return Check(found.ok, values={UP: True} if found.ok else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted(Step):
+    """So many hosts are up, of those that told."""
+
+    most: int
+    declared: bool = True
+
+    def may_use(self) -> tuple[Key[Any], ...]:
+        return (UP,) if self.declared else ()
+
+    async def precheck(self, ctx: StepContext) -> Check:
+        return Check(len(ctx.values(UP)) == self.most)
+
+    async def run(self, ctx: StepContext) -> None:
+        raise StepError(f"{sorted(ctx.values(UP))} are up", host=ctx.host.name)
+
+
+@pytest.mark.usefixtures("crossing")
+async def test_a_step_is_given_the_values_it_may_use_and_no_others(tmp_path: Path) -> None:
+    here = World("a", "b", "c")
+    here.broken.add(("b", "up"))
+    plan = graph(
+        node("up", "abc", Up(name="up"), optional=True),
+        node("seen", "c", Counted(most=2), after=("m.t.up",)),
+        node("unseen", "c", Counted(most=0, declared=False), after=("m.t.up",)),
+    )
+    ended = states(await execute(here, plan, tmp_path))
+    assert (ended["up@b"], ended["seen@c"], ended["unseen@c"]) == ("failed", "satisfied", "satisfied")
 
 
 @pytest.mark.usefixtures("crossing")

@@ -159,6 +159,10 @@ class NodesSet(Step):
             await asyncio.sleep(0.5)
             found = {}
 
+    def may_use(self) -> tuple[Key[Any], ...]:
+        """Which nodes came up in this run."""
+        return (NODE_UP,)
+
     def reads(self) -> Resources:
         """The nodes."""
         return resources("api:nodes")
@@ -230,6 +234,10 @@ class NodesReady(Step):
         ready = {name for name, node in found.items() if node.ready or self.plugin == NO_PLUGIN}
         return [name for name in self.nodes if name in counted and name not in ready]
 
+    def may_use(self) -> tuple[Key[Any], ...]:
+        """Which nodes came up in this run."""
+        return (NODE_UP,)
+
     def reads(self) -> Resources:
         """The nodes, whose states change by themselves, and with whatever is done to hosts."""
         return resources("api:nodes", OUTCOME)
@@ -257,7 +265,8 @@ def _counted(ctx: StepContext, names: Iterable[str]) -> set[str]:
     """Of these nodes those that came up in this run; all of them before that is known.
 
     Asked ahead of its turn, only a cluster where every node is well satisfies; hosts that were lost on the way are left
-    out when the turn has come. So these steps gather no values: that would keep them from being read ahead.
+    out when the turn has come. So these steps may use these values and do not gather them: that would keep them from
+    being read ahead.
     """
     up = ctx.values(NODE_UP)
     return {name for name in names if name in up or not up}

@@ -129,6 +129,10 @@ class NodesHealthy(Seen):
         """Where to look."""
         return "`kubectl describe node NAME`, and `journalctl -u kubelet` on the host itself"
 
+    def may_use(self) -> tuple[Key[Any], ...]:
+        """Which hosts are there. Gathered, it would keep this from being read ahead."""
+        return (HERE,)
+
     def reads(self) -> Resources:
         """The nodes, and whatever may have changed how they are."""
         return resources("api:nodes", OUTCOME)
