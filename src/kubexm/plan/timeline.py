@@ -67,8 +67,14 @@ class Timeline:
 
     @property
     def added(self) -> float:
-        """Seconds that were spent neither in commands nor in transfers, along the critical path: kubexm's own."""
-        return max(0.0, self.makespan - sum(span.busy for span in self.chain))
+        """Seconds between the units of the critical path, in which none of them had its turn: kubexm's own."""
+        ends = [self.started, *(span.ended for span in self.chain)]
+        return sum(max(0.0, span.started - end) for end, span in zip(ends, self.chain, strict=False))
+
+    @property
+    def waited(self) -> float:
+        """Seconds within the units of the critical path with nothing under way: waits for the cluster."""
+        return sum(max(0.0, span.seconds - span.busy) for span in self.chain)
 
 
 def timeline_of(graph: ExecutionGraph, spans: Iterable[Span], round_trips: Mapping[str, int] | None = None) -> Timeline:

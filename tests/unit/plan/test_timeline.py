@@ -56,7 +56,12 @@ def test_the_longest_path_leaves_out_waiting_that_no_edge_explains() -> None:
     timeline = sample()
     assert timeline.makespan == pytest.approx(8)
     assert timeline.longest == pytest.approx(4 + 2 + 1)
-    assert timeline.added == pytest.approx(8 - (4 + 2 + 0.5))
+
+
+def test_waiting_for_a_cluster_is_not_counted_as_time_that_kubexm_added() -> None:
+    timeline = sample()
+    assert timeline.added == pytest.approx(8 - (4 + 2 + 1)), "only what is between steps"
+    assert timeline.waited == pytest.approx(0.5)
 
 
 def test_a_unit_that_ran_again_counts_once() -> None:
@@ -116,7 +121,7 @@ def test_the_trace_has_a_process_for_each_host_and_never_overlaps_within_a_threa
     for pieces in threads.values():
         pieces.sort()
         assert all(one[1] <= other[0] for one, other in pairwise(pieces))
-    figures = {"makespan": 8.0, "longestPath": 7.0, "addedByKubexm": 1.5, "roundTrips": {}}
+    figures = {"makespan": 8.0, "longestPath": 7.0, "addedByKubexm": 1.0, "waitedInSteps": 0.5, "roundTrips": {}}
     assert trace["otherData"] == figures
 
 

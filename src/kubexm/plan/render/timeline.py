@@ -94,6 +94,7 @@ def _figures(timeline: Timeline) -> dict[str, Any]:
         "makespan": round(timeline.makespan, 3),
         "longestPath": round(timeline.longest, 3),
         "addedByKubexm": round(timeline.added, 3),
+        "waitedInSteps": round(timeline.waited, 3),
         "roundTrips": dict(timeline.round_trips),
     }
 
@@ -102,7 +103,8 @@ def _headline(timeline: Timeline) -> str:
     ratio = f" ({timeline.makespan / timeline.longest:.2f} times)" if timeline.longest else ""
     return (
         f"{len(timeline.spans):,} steps in {timeline.makespan:.1f} s; the longest path through the plan is "
-        f"{timeline.longest:.1f} s{ratio}; kubexm itself added {timeline.added:.1f} s on the critical path."
+        f"{timeline.longest:.1f} s{ratio}. On the critical path kubexm added {timeline.added:.1f} s between steps; "
+        f"steps waited {timeline.waited:.1f} s with no command running."
     )
 
 
