@@ -111,7 +111,9 @@ class NamesResolve(HostCheck):
         """Looks at resolv.conf, then asks for a name that does not exist and for those that must, all in one read."""
         found = list(self._servers(ctx))
         names = self._asked(ctx.host.name)
-        asked = [("kubexm-preflight.invalid", _IN_TIME), *((name, _AT_ALL) for name in names)]
+        # Of its own for each host and run: what the first of them waits for, name servers remember for the others.
+        unknown_name = f"{ctx.host.name}.{ctx.run}.kubexm-preflight.invalid"
+        asked = [(unknown_name, _IN_TIME), *((name, _AT_ALL) for name in names)]
         tries = [
             f"{{ timeout {within} getent ahosts {shell(name)} >/dev/null 2>&1; echo {index} $?; }} &"
             for index, (name, within) in enumerate(asked)

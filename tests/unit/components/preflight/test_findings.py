@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -507,6 +508,16 @@ async def test_name_servers_that_do_not_answer(tmp_path: Path) -> None:
     report = await fleet.preflight(tmp_path)
     assert report.errors == {}
     assert "do not answer" in report.warnings["dns", "w1"][0]
+
+
+async def test_no_host_asks_for_a_name_whose_absence_a_name_server_remembers(tmp_path: Path) -> None:
+    fleet = Fleet()
+    fleet.lookups = "0 124\n"
+    report = await fleet.preflight(tmp_path)
+    assert {host for check, host in report.warnings if check == "dns"} == set(fleet.facts)
+    scripts = [script for connector in fleet.connectors.values() for script in connector.scripts]
+    asked = [name for script in scripts for name in re.findall(r"getent ahosts (\S+\.invalid)", script)]
+    assert len(set(asked)) == len(fleet.facts)
 
 
 async def test_names_must_resolve_where_kubexm_does_not_write_them(tmp_path: Path) -> None:
