@@ -7,6 +7,7 @@ directory of its own first: what comes out the same as before is not touched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -28,7 +29,7 @@ from kubexm.connector.base import shell
 from kubexm.runner import NewFile
 from kubexm.runtime import StepContext
 from kubexm.step import Check, Resources, Step, resources
-from kubexm.step.content import sha256_of
+from kubexm.step.content import sha256_of, unified
 from kubexm.step.undo import restore, snapshot
 
 __all__ = ["StaticPod", "StaticPodsWritten", "stop_api"]
@@ -47,16 +48,18 @@ kx_pod() {{
 kx_sources() {{ sha256sum -- {shell(CONFIG)} {shell(stamp_of("kubeadm"))} {shell(PATCHES)}/*.json | sha256sum; }}
 """
 
+_SOURCES: Final = "its kubeadm settings changed"
+_EDITED: Final = "was edited, or a file it reads changed"
 _LOOK: Final = f"""s=$(kx_sources 2>/dev/null)
 kx_look() {{
   c=$1 m=$2
   shift 2
   if ! [ -f "$m" ]; then echo "there is no $c"; return; fi
-  if [ -z "$s" ] || [ "$s" != "$(cat {GENERATED}/$c 2>/dev/null)" ]; then echo "$c: its kubeadm settings changed"; fi
+  if [ -z "$s" ] || [ "$s" != "$(cat {GENERATED}/$c 2>/dev/null)" ]; then echo "$c: {_SOURCES}"; fi
   d=$(kx_found "$m")
   if [ -z "$d" ]; then echo "$c is not kubexm's"; return; fi
   if ! kx_pod "$m" "$d" "$@"; then echo "$c $p_why"; return; fi
-  if [ "$p_digest" != "$d" ]; then echo "$c was edited, or a file it reads changed"; fi
+  if [ "$p_digest" != "$d" ]; then echo "$c {_EDITED}"; fi
   if [ "$(stat -c '%a %U' -- "$m")" != '600 root' ]; then echo "$c can be read by others than root"; fi
 }}
 """
@@ -176,21 +179,46 @@ class StaticPodsWritten(Step):
         script = _LIBRARY + _LOOK + looks
         result = await ctx.host.command.read(script, display="look at the static pods")
         faults = result.text.splitlines()
-        return Check(False, reason="; ".join(faults)) if faults else Check(True)
+        if not faults:
+            return Check(True)
+        edited = [pod for pod in self.pods if f"{pod.component} {_EDITED}" in faults]
+        # Where its settings changed, too, more than what was edited is about to differ.
+        same = [pod for pod in edited if f"{pod.component}: {_SOURCES}" not in faults]
+        diff = await self._diff(ctx, same) if same else ""
+        return Check(False, reason="; ".join(faults), diff=diff)
 
-    async def run(self, ctx: StepContext) -> None:
-        """Generates all of them, and replaces those that come out differently."""
+    async def _diff(self, ctx: StepContext, edited: Sequence[StaticPod]) -> str:
+        """How these manifests differ from what kubeadm makes; made in a directory of its own, which goes again."""
+        script = [*self._generating(ctx)]
+        for pod in edited:
+            script += [f"cat -- {shell(manifest(pod.component))} || exit 1", f"echo '{_END}'"]
+            script += [f"kx_show {shell(pod.component, *self._words(pod))}"]
+        result = await ctx.host.command.read(
+            "\n".join(script), long=True, within=120, check=False, display="compare the static pods"
+        )
+        if not result.ok:
+            return ""
+        texts = _texts(result.text.partition("\n")[2])
+        pairs = zip(edited, texts[::2], texts[1::2], strict=True)
+        return "\n".join(unified(manifest(pod.component), old.encode(), new.encode()) for pod, old, new in pairs)
+
+    def _generating(self, ctx: StepContext) -> list[str]:
+        """The beginning of a script that has kubeadm make all manifests."""
         parts = [_LIBRARY, _GENERATE, f"kx_kubeadm {shell(*self.phases)}"]
         if self.members is not None:
             state, listed = self._members(ctx) or ("", "")
             parts.append(_ETCD.format(members=shell(listed), state=shell(state)))
+        return parts
+
+    async def run(self, ctx: StepContext) -> None:
+        """Generates all of them, and replaces those that come out differently."""
+        parts = self._generating(ctx)
         parts += [f"kx_show {shell(pod.component, *self._words(pod))}" for pod in self.pods]
         result = await ctx.host.command.run(
             "\n".join(parts), long=True, within=120, display=f"kubeadm init phase {', '.join(self.phases)}"
         )
         sources, _, rest = result.text.partition("\n")
-        texts = rest.removesuffix("\n").split(f"{_END}\n")
-        texts[-1] = texts[-1].removesuffix(_END)
+        texts = _texts(rest)
         written = [
             NewFile(path=manifest(pod.component), content=text.encode(), mode=0o600)
             for pod, text in zip(self.pods, texts, strict=True)
@@ -247,3 +275,10 @@ class StaticPodsWritten(Step):
 
     def _words(self, pod: StaticPod) -> tuple[PurePosixPath, ...]:
         return (manifest(pod.component), *pod.inputs)
+
+
+def _texts(shown: str) -> list[str]:
+    """The manifests that a script printed, each with a line after it."""
+    texts = shown.removesuffix("\n").split(f"{_END}\n")
+    texts[-1] = texts[-1].removesuffix(_END)
+    return texts

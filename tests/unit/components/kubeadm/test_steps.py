@@ -89,9 +89,21 @@ async def test_manifests_are_done_if_the_host_finds_no_fault(bench: Bench) -> No
     bench.memory.on(anything("kx_look kube-apiserver", "kx_look kube-scheduler"), stdout="", times=1)
     assert (await step.precheck(bench.ctx)).satisfied
     bench.memory.on(anything("kx_look"), stdout="kube-scheduler was edited, or a file it reads changed\n")
+    shown = "sources-digest\nkind: Pod\nname: mine\n--- that was it\nkind: Pod\nname: sched\n--- that was it\n"
+    bench.memory.on(anything("kx_kubeadm 'control-plane all'", "cat -- /etc/kubernetes/manifests/"), stdout=shown)
     check = await step.precheck(bench.ctx)
     assert check.satisfied is False
     assert check.reason == "kube-scheduler was edited, or a file it reads changed"
+    assert check.diff.splitlines()[0] == "--- /etc/kubernetes/manifests/kube-scheduler.yaml (now)"
+    assert check.diff.splitlines()[-2:] == ["-name: mine", "+name: sched"]
+
+
+async def test_while_the_sources_of_manifests_differ_nothing_is_made_to_compare_them(bench: Bench) -> None:
+    step = StaticPodsWritten(phases=("control-plane all",), pods=PODS, grace=64)
+    faults = "kube-scheduler: its kubeadm settings changed\nkube-scheduler was edited, or a file it reads changed\n"
+    bench.memory.on(anything("kx_look"), stdout=faults)
+    check = await step.precheck(bench.ctx)
+    assert (check.satisfied, check.diff) == (False, "")
 
 
 async def test_what_kubeadm_makes_is_written_whole_after_the_old_pods_are_gone(bench: Bench) -> None:
