@@ -26,6 +26,8 @@ __all__ = ["ClusterProbed"]
 
 _RECORD: Final = "kubexm-verified"
 _SHOWN: Final = 6
+_GONE: Final = 30
+"""Seconds for the pods to end, which they do without a grace period."""
 _NAMES: Final = 60
 """Seconds to wait for the cluster's DNS at a time."""
 _NAMESPACE: Final = "kubexm-verify"
@@ -89,7 +91,7 @@ class ClusterProbed(Step):
         except BaseException:
             await self._remove(kubectl)
             raise
-        await _all(self._remove(kubectl), self._note(ctx, kubectl))
+        await _all(self._remove(kubectl, namespace), self._note(ctx, kubectl))
 
     async def _ask(self, ctx: StepContext, kubectl: Kubectl, namespace: str, sample: Sample, service: str) -> None:
         """Waits for the pods, then has them ask each other until all is well or patience is at its end."""
@@ -181,12 +183,22 @@ class ClusterProbed(Step):
         if self.settings:
             await kubectl.apply([document], display="note what was proven", patience=self.patience)
 
-    async def _remove(self, kubectl: Kubectl) -> None:
-        """Removes the namespaces of probes: its own, and any that one before left behind."""
+    async def _remove(self, kubectl: Kubectl, namespace: str = "") -> None:
+        """Removes the namespaces of probes: its own, and any that one before left behind.
+
+        The pods in `namespace` are gone when this returns; what is left of it takes the cluster some seconds more.
+        """
+        if namespace:
+            await kubectl.change(
+                *("delete", "pods", "--all", "-n", namespace, "--wait=true", f"--timeout={_GONE}s"),
+                patience=self.patience,
+                display="remove the probing pods",
+                hint=f"`kubectl -n {namespace} get pods -o wide` shows which node does not end its pod",
+            )
         await kubectl.change(
             *("delete", "namespace", "-l", LABEL, "--ignore-not-found", "--wait=false"),
             patience=self.patience,
-            display="remove the probing pods",
+            display="remove the namespace of the probing pods",
             hint=f"remove it by hand: `kubectl delete namespace -l {LABEL}`",
         )
 

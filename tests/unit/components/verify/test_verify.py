@@ -150,6 +150,7 @@ class Cluster:
         self.waits: dict[str, str] = {}
         self.images = ""
         self.pods: list[dict[str, Any]] = []
+        self.removed: list[str] = []
 
     def context(self, work_dir: Path, *, run: str = "run-1") -> StepContext:
         ctx = self.api.context(work_dir, run=run)
@@ -171,7 +172,12 @@ class Cluster:
             case ["exec", *_]:
                 assert command.stdin is not None
                 return self._said(command.stdin.decode())
+            case ["delete", "pods", "--all", "-n", namespace, "--wait=true", *_]:
+                assert namespace.startswith("kubexm-verify-")
+                self.removed.append("pods")
+                return ""
             case ["delete", "namespace", *rest]:
+                self.removed.append("namespace")
                 self.deleted.append(" ".join(rest[:2]))
                 return ""
             case ["apply", *_]:
@@ -259,7 +265,8 @@ async def test_what_is_brought_is_taken_away_and_so_is_what_was_left_behind(tmp_
     one = Cluster()
     await changed(one.context(tmp_path), probed(storage_class="fast"))
     assert one.deleted == [f"-l {LABEL}"], "whoever's probe it was"
-    assert sorted(one.api.verbs()) == ["apply", "apply", "delete", "exec", "wait", "wait"]
+    assert sorted(one.api.verbs()) == ["apply", "apply", "delete", "delete", "exec", "wait", "wait"]
+    assert one.removed == ["pods", "namespace"], "no pod is still terminating when the command returns"
 
 
 async def test_after_a_failure_nothing_stays_and_nothing_counts_as_proven(tmp_path: Path) -> None:
