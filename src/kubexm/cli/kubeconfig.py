@@ -36,11 +36,14 @@ def kubeconfig(
     force: Annotated[
         bool, typer.Option("--force", help="With --merge: replace another cluster that is called the same.")
     ] = False,
+    via: Annotated[
+        str, typer.Option("--via", metavar="HOST", help="Reach the API through this control plane, and no other.")
+    ] = "",
     output: Annotated[Form, typer.Option("--output", "-o", help="yaml or json.")] = Form.YAML,
 ) -> None:
     """Print the administrator's kubeconfig of the cluster, or merge it into yours. It holds a private key: whoever has
-    it has the cluster."""
-    from kubexm.cli.kubeconfig_merge import merge_into, place
+    it has the cluster. With several control planes it also has a context for each of them, NAME-HOST."""
+    from kubexm.cli.kubeconfig_merge import merge_into, place, through
     from kubexm.cli.output import Shown, show_data
     from kubexm.cli.running import service_of
     from kubexm.errors import UsageError
@@ -48,6 +51,8 @@ def kubeconfig(
     if not merge and (name or use or force):
         raise UsageError("--name, --use and --force go with --merge", hint="add --merge, or leave them out")
     text = service_of(ctx).kubeconfig(cluster_file(file))
+    if via:
+        text = through(text, via)
     if merge:
         done = merge_into(place(os.environ), text, name=name, use=use, force=force)
         if output is Form.JSON:

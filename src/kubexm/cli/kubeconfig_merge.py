@@ -15,9 +15,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from kubexm.errors import ConflictError, KubexmError
+from kubexm.errors import ConflictError, KubexmError, UsageError
 
-__all__ = ["Merged", "merge_into", "merged", "place"]
+__all__ = ["Merged", "merge_into", "merged", "place", "through"]
 
 _PATIENCE = 5.0
 
@@ -40,6 +40,20 @@ def place(environment: Mapping[str, str]) -> Path:
     if not listed:
         return Path.home() / ".kube" / "config"
     return next((path for path in listed if path.exists()), listed[-1])
+
+
+def through(kubeconfig: str, host: str) -> str:
+    """The kubeconfig with one way to the cluster only, that through this control plane; UsageError if it has none."""
+    config = _load(kubeconfig, "the cluster's kubeconfig")
+    own = str(config["current-context"])
+    ways = {str(entry["name"]).removeprefix(f"{own}-"): entry for entry in config["contexts"][1:]}
+    if host not in ways:
+        known = f"control planes: {', '.join(ways)}" if ways else "it has one control plane: leave --via out"
+        raise UsageError(f"--via: {own} has no control plane {host!r} in its kubeconfig", hint=known)
+    chosen = ways[host]
+    clusters = [entry for entry in config["clusters"] if entry["name"] == chosen["context"]["cluster"]]
+    config["contexts"], config["clusters"], config["current-context"] = [chosen], clusters, chosen["name"]
+    return _dump(config)
 
 
 def merge_into(path: Path, kubeconfig: str, *, name: str = "", use: bool = False, force: bool = False) -> Merged:
@@ -94,7 +108,8 @@ def _refuse_strangers(old: Any, cluster: Any, user: Any, context: Any, where: st
     if there is not None:
         same = (there.get("cluster") or {}).get(key) == cluster["cluster"][key]
     else:
-        same = user["name"] not in known["users"]
+        known_user = known["users"].get(user["name"])
+        same = known_user is None or _plain(known_user) == _plain(user)
     mapped = known["contexts"].get(context["name"])
     if mapped is not None:
         wanted = (cluster["name"], user["name"])

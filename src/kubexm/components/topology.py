@@ -16,6 +16,7 @@ from kubexm.runtime import TaskContext
 
 __all__ = [
     "LOCALHOST",
+    "address_from_outside",
     "addresses",
     "balanced",
     "control_planes",
@@ -152,7 +153,11 @@ def outside_address(ctx: TaskContext) -> str:
     if wanted.address:
         return wanted.address
     entrances = ctx.hosts("loadbalancer") if wanted.load_balancer == "haproxy" else ()
-    host = (entrances or control_planes(ctx))[0]
+    return address_from_outside(ctx, (entrances or control_planes(ctx))[0])
+
+
+def address_from_outside(ctx: TaskContext, host: Host) -> str:
+    """The address a user outside the cluster reaches a host at."""
     return internal_address(ctx, host) if host.local else host.address
 
 

@@ -23,10 +23,25 @@ from kubexm.errors import ConflictError, KubexmError
 from tests.unit.runtime.clusters import cluster_file
 from tests.unit.service.work import CLUSTER
 
+SEVERAL = (("cp1", "https://10.0.0.1:6443"), ("cp2", "https://10.0.0.2:6443"))
 
-def made(name: str = "prod", *, ca: str = "CA", key: str = "KEY", server: str = "https://10.0.0.1:6443") -> str:
+
+def made(
+    name: str = "prod",
+    *,
+    ca: str = "CA",
+    key: str = "KEY",
+    server: str = "https://10.0.0.1:6443",
+    servers: tuple[tuple[str, str], ...] = (),
+) -> str:
     wanted = Kubeconfig(
-        name="kubeconfig.admin", client="x", server=server, cluster=name, user=f"{name}-admin", context=name
+        name="kubeconfig.admin",
+        client="x",
+        server=server,
+        cluster=name,
+        user=f"{name}-admin",
+        context=name,
+        servers=servers,
     )
     return kubeconfig_text(wanted, ca * 60, Pair("CRT", key))
 
@@ -256,3 +271,35 @@ def test_without_one_the_way_to_it_is_said(tmp_path: Path, capsys: pytest.Captur
 def test_options_of_merging_go_with_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("kubeconfig", "-f", str(file), "--use") == ExitCode.USAGE
     assert "go with --merge" in capsys.readouterr().err
+
+
+def test_through_another_control_plane(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".kubexm" / "demo" / "kubeconfig").write_text(made(servers=SEVERAL))
+    assert run("kubeconfig", "-f", str(file)) == 0
+    whole = loaded(capsys.readouterr().out)
+    assert [entry["name"] for entry in whole["contexts"]] == ["prod", "prod-cp1", "prod-cp2"]
+    assert whole["current-context"] == "prod"
+    assert run("kubeconfig", "-f", str(file), "--via", "cp2") == 0
+    chosen = loaded(capsys.readouterr().out)
+    assert chosen["current-context"] == "prod-cp2"
+    assert [entry["cluster"]["server"] for entry in chosen["clusters"]] == ["https://10.0.0.2:6443"]
+    assert chosen["users"] == whole["users"]
+    target = tmp_path / "mine"
+    monkeypatch.setenv("KUBECONFIG", str(target))
+    assert run("kubeconfig", "-f", str(file), "--merge") == 0
+    assert run("kubeconfig", "-f", str(file), "--merge", "--via", "cp2", "--use") == 0
+    merged_both = loaded(target.read_text())
+    assert [entry["name"] for entry in merged_both["contexts"]] == ["prod", "prod-cp2"]
+    assert merged_both["current-context"] == "prod-cp2"
+
+
+def test_through_a_host_that_is_no_control_plane(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("kubeconfig", "-f", str(file), "--via", "cp2") == ExitCode.USAGE
+    assert "it has one control plane" in capsys.readouterr().err
+    (tmp_path / ".kubexm" / "demo" / "kubeconfig").write_text(made(servers=SEVERAL))
+    assert run("kubeconfig", "-f", str(file), "--via", "w1") == ExitCode.USAGE
+    assert "control planes: cp1, cp2" in capsys.readouterr().err

@@ -20,26 +20,22 @@ __all__ = ["KubeconfigSaved", "KubeconfigsMade", "kubeconfig_text"]
 
 def kubeconfig_text(wanted: Kubeconfig, authority: str, client: Pair) -> str:
     """The kubeconfig; `authority` is the certificate of the cluster's CA."""
+    ways = [(wanted.cluster, wanted.context, wanted.server)]
+    ways += [(f"{wanted.cluster}-{name}", f"{wanted.context}-{name}", server) for name, server in wanted.servers]
+    trusted = _base64(authority)
+    credentials = {"client-certificate-data": _base64(client.public), "client-key-data": _base64(client.private)}
     return yaml_text(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {
-                    "name": wanted.cluster,
-                    "cluster": {"certificate-authority-data": _base64(authority), "server": wanted.server},
-                }
+                {"name": cluster, "cluster": {"certificate-authority-data": trusted, "server": server}}
+                for cluster, _, server in ways
             ],
-            "users": [
-                {
-                    "name": wanted.user,
-                    "user": {
-                        "client-certificate-data": _base64(client.public),
-                        "client-key-data": _base64(client.private),
-                    },
-                }
+            "users": [{"name": wanted.user, "user": credentials}],
+            "contexts": [
+                {"name": context, "context": {"cluster": cluster, "user": wanted.user}} for cluster, context, _ in ways
             ],
-            "contexts": [{"name": wanted.context, "context": {"cluster": wanted.cluster, "user": wanted.user}}],
             "current-context": wanted.context,
         }
     )

@@ -50,6 +50,8 @@ class Kubeconfig:
     cluster: str
     user: str
     context: str
+    servers: tuple[tuple[str, str], ...] = ()
+    """Other ways to the same API, by name: each gets a cluster and a context called CONTEXT-NAME."""
 
 
 def authorities(ctx: TaskContext) -> tuple[AuthorityName, ...]:
@@ -170,6 +172,7 @@ def kubeconfigs(ctx: TaskContext) -> tuple[Kubeconfig, ...]:
             cluster=cluster,
             user=f"{cluster}-admin",
             context=cluster,
+            servers=_each_server(ctx, port),
         )
     ]
     if ctx.cluster.spec.kubernetes.type == "kubexm":
@@ -239,6 +242,14 @@ def _client(who: str, common_name: str, *organizations: str) -> Certificate:
         organizations=organizations,
         client=True,
     )
+
+
+def _each_server(ctx: TaskContext, port: int) -> tuple[tuple[str, str], ...]:
+    """Every API server, where there are several: one of them, or the way to all of them, may be down."""
+    planes = topology.control_planes(ctx)
+    if len(planes) < 2:
+        return ()
+    return tuple((host.name, topology.server_url(topology.address_from_outside(ctx, host), port)) for host in planes)
 
 
 def _kubeconfig(who: str, server: str, cluster: str, user: str) -> Kubeconfig:

@@ -125,7 +125,11 @@ async def test_api_servers_are_valid_for_every_way_to_reach_them(fleet: Fleet) -
         "203.0.113.9",
     }  # fmt: skip
     assert "server: https://198.51.100.7:6443" in fleet.secret("kubeconfig.admin")
+    for number, host in enumerate(("cp1", "cp2", "cp3"), 11):
+        assert f"server: https://10.0.0.{number}:6443" in fleet.secret("kubeconfig.admin")
+        assert f"name: prod-{host}\n" in fleet.secret("kubeconfig.admin")
     assert "server: https://127.0.0.1:6443" in fleet.secret("kubeconfig.admin.cp1")
+    assert "cp2" not in fleet.secret("kubeconfig.admin.cp1")
 
 
 async def test_an_edit_reissues_what_it_touches_and_nothing_else(fleet: Fleet) -> None:
