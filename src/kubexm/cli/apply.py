@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kubexm.cli.options import DryRun, IgnoreErrors, Parallel, Rollback
 from kubexm.cli.output import Streamed
+from kubexm.cli.pipelines import extended, given, parameter
 from kubexm.cli.settings import Settings
+from kubexm.pipeline import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -22,8 +23,11 @@ __all__ = ["app"]
 app = typer.Typer()
 
 
-@app.command()
-def apply(
+_HOW = ("dry_run", "rollback", "ignore_errors", "parallel")
+"""Settings of a run that say how a plan is run, not what is run."""
+
+
+def _apply(
     ctx: typer.Context,
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="What `kubexm plan --save PLAN` wrote.")],
     file: Annotated[
@@ -32,13 +36,10 @@ def apply(
             "--file", "-f", metavar="FILE", help="The cluster file, if it is not where it was when the plan was made."
         ),
     ] = None,
-    dry_run: DryRun = False,
-    rollback: Rollback = False,
-    ignore_errors: IgnoreErrors = False,
-    parallel: Parallel = None,
     output: Annotated[
         Streamed, typer.Option("--output", "-o", help="text, or json: one event a line.")
     ] = Streamed.TEXT,
+    **values: Any,
 ) -> None:
     """Run a saved plan, exactly as it was reviewed. Refused, with the reason, if the cluster file, kubexm's version or
     a fact that planning read has changed since."""
@@ -46,16 +47,14 @@ def apply(
     from kubexm.plan import RunSpec, SavedPlan
 
     service, saved = service_of(ctx), SavedPlan.load(plan)
-    how = RunSpec(
-        saved.pipeline,
-        dry_run=dry_run,
-        rollback=rollback,
-        ignore_errors=ignore_errors,
-        parallel=parallel,
-        accept_new_host_keys=ctx.ensure_object(Settings).accept_new_host_keys,
-    )
+    asked = given({name: SHARED[name] for name in _HOW}, values)
+    keys = ctx.ensure_object(Settings).accept_new_host_keys
+    how = RunSpec.of(saved.pipeline, **asked, accept_new_host_keys=keys)
 
     def start(watch: Watch) -> Awaitable[GraphExecutionResult]:
         return service.apply(plan, how, watch, file=file)
 
     run_and_show(ctx, service, start, output=output, file=file or Path(saved.file))
+
+
+app.command("apply")(extended(_apply, [parameter(SHARED[name]) for name in _HOW]))

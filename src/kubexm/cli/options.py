@@ -8,16 +8,11 @@ from typing import Annotated
 import typer
 
 from kubexm.errors import UsageError
-from kubexm.pipeline import SHARED
 
 __all__ = [
-    "DryRun",
     "File",
-    "IgnoreErrors",
     "Limit",
-    "Parallel",
     "Roles",
-    "Rollback",
     "cluster_file",
     "host_names",
     "several",
@@ -41,10 +36,6 @@ Roles = Annotated[
     list[str] | None,
     typer.Option("--role", "-r", metavar="ROLE", help="Only hosts of these roles; repeat, or join by commas."),
 ]
-Parallel = Annotated[int | None, typer.Option("--parallel", min=1, metavar="N", help=SHARED["parallel"].help)]
-IgnoreErrors = Annotated[bool, typer.Option("--ignore-errors", help=SHARED["ignore_errors"].help)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help=SHARED["dry_run"].help)]
-Rollback = Annotated[bool, typer.Option("--rollback", help=SHARED["rollback"].help)]
 
 
 def several(values: list[str] | None, option: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from kubexm.pipeline import SHARED, Kind, Option, Pipeline, declared, every_pipe
 if TYPE_CHECKING:
     from kubexm.plan import RunSpec
 
-__all__ = ["given", "parameter", "pipeline_verbs", "register", "with_parameters"]
+__all__ = ["extended", "given", "parameter", "pipeline_verbs", "register"]
 
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for the cluster's name.")]
 _Output = Annotated[Streamed, typer.Option("--output", "-o", help="text, or json: one event a line.")]
@@ -76,14 +76,21 @@ def _command(pipeline: type[Pipeline]) -> Callable[..., None]:
         *([_keyword("yes", _Yes, False)] if pipeline.confirms else []),
         _keyword("output", _Output, Streamed.TEXT),
     ]
-    return with_parameters(command, parameters)
+    return _with_parameters(command, parameters)
 
 
-def with_parameters(function: Callable[..., None], parameters: list[inspect.Parameter]) -> Callable[..., None]:
+def _with_parameters(function: Callable[..., None], parameters: list[inspect.Parameter]) -> Callable[..., None]:
     """The function, as typer sees it."""
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks for
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
+
+
+def extended(function: Callable[..., None], more: Iterable[inspect.Parameter]) -> Callable[..., None]:
+    """A command with these parameters besides its own; it gets them as keywords."""
+    found = inspect.signature(function, eval_str=True).parameters.values()
+    own = [each for each in found if each.kind is not each.VAR_KEYWORD]
+    return _with_parameters(function, [*(each.replace(kind=each.KEYWORD_ONLY) for each in own), *more])
 
 
 def parameter(option: Option, *, optional: bool = False) -> inspect.Parameter:

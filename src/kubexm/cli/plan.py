@@ -12,7 +12,7 @@ import typer
 
 from kubexm.cli.options import File, cluster_file
 from kubexm.cli.output import Boxes, Drawn
-from kubexm.cli.pipelines import given, parameter, with_parameters
+from kubexm.cli.pipelines import extended, given, parameter
 from kubexm.pipeline import SHARED, Option, declared, every_pipeline
 
 if TYPE_CHECKING:
@@ -107,18 +107,12 @@ def _spec(ctx: typer.Context, pipeline: str, own: dict[str, Any]) -> RunSpec:
 
 
 def _parameters() -> list[inspect.Parameter]:
-    """The command's own, then how to choose nodes, then the options of all pipelines."""
-    own = [
-        each
-        for each in inspect.signature(_plan, eval_str=True).parameters.values()
-        if each.kind is not each.VAR_KEYWORD
-    ]
-    shared = [parameter(SHARED[name]) for name in _CHOOSING]
+    """How to choose nodes, then the options of all pipelines."""
     others = [parameter(option, optional=True) for option in _options().values()]
-    return [*(each.replace(kind=each.KEYWORD_ONLY) for each in own), *shared, *others]
+    return [*(parameter(SHARED[name]) for name in _CHOOSING), *others]
 
 
-app.command("plan")(with_parameters(_plan, _parameters()))
+app.command("plan")(extended(_plan, _parameters()))
 
 
 def _show(graph: ExecutionGraph, output: Drawn, diff: Path | None, *, collapse: Boxes | None, all_edges: bool) -> None:
