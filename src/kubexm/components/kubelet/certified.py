@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubexm.components.kubelet.config import kubelet_conf
-from kubexm.components.kubelet.credentials import look_at_credentials, read_resources, replaced_resources
+from kubexm.components.kubelet.credentials import CA_SECRET, look_at_credentials, read_resources, replaced_resources
 from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF
 from kubexm.components.pki import sign_node
 from kubexm.connector.base import shell
@@ -66,6 +66,10 @@ class KubeletCertified(Step):
     def reads(self) -> Resources:
         """The credentials."""
         return read_resources()
+
+    def secrets(self, host: str) -> tuple[str, ...]:
+        """The CA, with its key: it signs."""
+        return (CA_SECRET.name, "pki.ca.key")
 
     def writes(self) -> Resources:
         """The credentials, and the kubelet, which may have to be stopped."""

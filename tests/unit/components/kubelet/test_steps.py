@@ -25,7 +25,10 @@ from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined, NodeR
 from kubexm.components.kubelet.running import KubeletRunning
 from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade
 from kubexm.connector import Command, CommandResult
+from kubexm.engine.attempts import LocalAttempts
+from kubexm.engine.values import ValueBook
 from kubexm.errors import CommandError, StepError
+from kubexm.plan import ExecutionNode
 from kubexm.redact import Secret
 from kubexm.runner.base import ABSENT
 from kubexm.runtime import Context, StepContext, Transcript, UnitConnector
@@ -166,6 +169,16 @@ async def test_a_kubelet_that_gets_no_certificate_tells_its_own_words(host: Host
     with pytest.raises(CommandError, match=r"got no client certificate.*connection refused") as caught:
         await host.run(NodeJoined(server=SERVER))
     assert "kubectl get csr" in caught.value.hint
+
+
+async def test_a_run_gives_it_the_key_it_signs_with(host: Host) -> None:
+    host.context.secrets.put("pki.ca.key", Secret(host.authority.key))
+    host.memory.on(re.compile(r"(?s).*kubelet-client-\$\(date.*"))
+    host.memory.on(re.compile(r"(?s).*kx_put /etc/kubernetes/kubelet\.conf.*"))
+    node = ExecutionNode(id="m.t.n", step=KubeletCertified(server=OWN, duration=YEAR), hosts=("n1",))
+    asked = ValueBook(host.context, "run-1").asked(node, "n1", "n1")
+    attempts = LocalAttempts(host.context, lambda *_: None)
+    assert (await attempts.run(asked, "run-1.0.1", seconds=60, readable=False)).fault is None
 
 
 async def test_a_control_planes_kubelet_gets_a_certificate_signed_here_and_nothing_is_kept(
