@@ -16,8 +16,17 @@ _CTR: Final = ("ctr", "-n", "k8s.io")
 
 LIST_IMAGES: Final = f"""\
 if [ -S {shell(SOCKET)} ] && command -v ctr >/dev/null; then
-  timeout 15 {shell(*_CTR)} images ls | while read -r r _ d _; do printf '%s %s\\n' "$r" "$d"; done
+  n=0 l=
+  until l=$(timeout 15 {shell(*_CTR)} images ls); do
+    n=$((n + 1))
+    case $(systemctl is-active containerd):$n in
+      active:[1-5] | activating:[1-5] | reloading:[1-5]) sleep 2 ;;
+      *) break ;;
+    esac
+  done
+  printf '%s\\n' "$l" | while read -r r _ d _; do printf '%s %s\\n' "$r" "$d"; done
 fi"""
+"""A containerd that runs and does not answer is asked again: it would look as if it had no images, and all be sent."""
 
 
 def import_images(archive: str) -> str:

@@ -79,7 +79,7 @@ class _Found:
 async def _look(ctx: StepContext, runtime: str) -> _Found:
     """What the host has: images, as far as the runtime is there to be asked, and archives of them."""
     script = _LOOK.format(incoming=shell(ctx.host.placed.place), list=runtime_named(runtime).list_images)
-    result = await ctx.host.command.read(script, display="list images", check=False, within=30)
+    result = await ctx.host.command.read(script, display="list images", check=False, within=110)
     lines = [line.split(" ") for line in result.text.splitlines()]
     return _Found(
         archives=frozenset(words[1] for words in lines if len(words) == 2 and words[0] == "archive"),

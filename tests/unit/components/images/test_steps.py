@@ -106,6 +106,21 @@ async def test_images_are_imported_and_no_archive_stays(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("containerd")
+@pytest.mark.parametrize(("state", "satisfied"), [("active", True), ("inactive", False)])
+async def test_a_containerd_that_is_slow_to_answer_does_not_look_as_if_it_had_no_images(
+    bench: Bench, tmp_path: Path, state: str, satisfied: bool
+) -> None:
+    images = wanted(bench, "pause", "coredns")
+    await bench.reach(ImagesImported(images=images))
+    asked = tmp_path / "asked"
+    refuses = f'echo x >>{asked}; if [ "$(wc -l <{asked})" -lt 3 ]; then echo "connection refused" >&2; exit 1; fi\n'
+    bench.program("ctr", refuses + CTR.format(store=tmp_path / "store"))
+    bench.program("systemctl", f"echo {state}")
+    bench.program("sleep", "exit 0")
+    assert (await bench.check(ImagesSent(images=images))).satisfied is satisfied
+
+
+@pytest.mark.usefixtures("containerd")
 async def test_only_what_is_lacking_is_sent(bench: Bench) -> None:
     some, more = wanted(bench, "pause"), wanted(bench, "pause", "coredns")
     await bench.reach(ImagesImported(images=some))
