@@ -234,6 +234,20 @@ def test_labels_and_taints_follow_the_file(lab: Lab) -> None:
     assert "node-role.kubernetes.io/worker" in node["metadata"]["labels"]
 
 
+@pytest.mark.parametrize("deleted", ["n2", "n1"])
+def test_a_deleted_node_comes_back_and_hides_no_other_trouble(lab: Lab, deleted: str) -> None:
+    other = "n1" if deleted == "n2" else "n2"
+    role = {"n1": "node-role.kubernetes.io/control-plane", "n2": "node-role.kubernetes.io/worker"}
+    kubectl(lab, "delete", "node", deleted)
+    kubectl(lab, "label", "node", other, f"{role[other]}-")
+    done = create(lab)  # which proves the cluster, pods on both nodes included
+    assert {"nodes.settle.settings"} < done.changed
+    nodes = json.loads(kubectl(lab, "get", "nodes", "-o", "json"))["items"]
+    assert {one["metadata"]["name"] for one in nodes} == {"n1", "n2"}
+    assert all(role[one["metadata"]["name"]] in one["metadata"]["labels"] for one in nodes)
+    assert create(lab).changed == set()
+
+
 def test_dns_answers_names_of_the_file(lab: Lab) -> None:
     before = lab.cluster_file.read_text()
     edit(lab.cluster_file, dns={"coredns": {"replicas": 1, "hosts": {"db.example.com": "10.9.9.9"}}})

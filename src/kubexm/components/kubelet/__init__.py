@@ -16,7 +16,13 @@ from kubexm.components.kubelet.certified import KubeletCertified
 from kubexm.components.kubelet.config import cluster_dns, node_servers
 from kubexm.components.kubelet.controllers import ControllersWork, controllers_work
 from kubexm.components.kubelet.founding import FoundingObjectsApplied, open_api
-from kubexm.components.kubelet.joining import KubeletAdmitted, NodeJoined, NodeRegistered
+from kubexm.components.kubelet.joining import (
+    KubeletAdmitted,
+    NodeJoined,
+    NodeRegistered,
+    ask_for_node,
+    await_registration,
+)
 from kubexm.components.kubelet.module import Kubelet
 from kubexm.components.kubelet.tasks import INPUTS, certified, kubelet_running
 from kubexm.components.kubelet.token import JOIN_TOKEN, JoinTokenMade, join_token
@@ -32,6 +38,8 @@ __all__ = [
     "KubeletCertified",
     "NodeJoined",
     "NodeRegistered",
+    "ask_for_node",
+    "await_registration",
     "certified",
     "cluster_dns",
     "controllers_work",

@@ -17,14 +17,14 @@ from kubexm.components.kubelet.config import bootstrap_conf, kubelet_conf
 from kubexm.components.kubelet.credentials import look_at_credentials, read_resources, replaced_resources
 from kubexm.components.kubelet.layout import BOOTSTRAP_CONF, CLIENT_CERTIFICATE, KUBELET_CONF, UNIT
 from kubexm.components.kubelet.token import JOIN_TOKEN
-from kubexm.connector.base import shell
+from kubexm.connector.base import CommandResult, shell
 from kubexm.errors import CommandError
 from kubexm.runtime import StepContext
 from kubexm.step import NOTHING, Check, Resources, Step, resources
 from kubexm.step.content import sha256_of
 from kubexm.step.undo import restore, snapshot
 
-__all__ = ["KubeletAdmitted", "NodeJoined", "NodeRegistered"]
+__all__ = ["KubeletAdmitted", "NodeJoined", "NodeRegistered", "ask_for_node", "await_registration"]
 
 _WAIT: Final = 180.0
 """Seconds for a kubelet to get its certificate."""
@@ -178,18 +178,14 @@ class NodeRegistered(Step):
 
     async def precheck(self, ctx: StepContext) -> Check:
         """Asks this host's own API server."""
-        words = ("get", "node", ctx.host.name, "-o", "name", "--ignore-not-found", "--request-timeout", "10s")
-        command = shell("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--cache-dir", CACHE, *words)
-        result = await ctx.host.command.read(command, check=False, display="ask for this node")
+        result = await ask_for_node(ctx)
         if result.ok and result.text.strip():
             return Check(True)
         return Check(False, reason="it has not registered yet" if result.ok else last_line(result.error_text))
 
     async def run(self, ctx: StepContext) -> None:
         """Changes nothing: waits on the host for the kubelet, which registers by itself."""
-        await ctx.host.command.read(
-            _REGISTERS, long=True, within=_REGISTERED + 60, display="wait for the kubelet to register"
-        )
+        await await_registration(ctx)
 
     def reads(self) -> Resources:
         """The kubelet that registers."""
@@ -202,3 +198,17 @@ class NodeRegistered(Step):
     def describe(self) -> str:
         """The state."""
         return "control plane registered as a node"
+
+
+async def ask_for_node(ctx: StepContext) -> CommandResult:
+    """Asks the API server of this control plane for its node: prints a name if there is one."""
+    words = ("get", "node", ctx.host.name, "-o", "name", "--ignore-not-found", "--request-timeout", "10s")
+    command = shell("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--cache-dir", CACHE, *words)
+    return await ctx.host.command.read(command, check=False, display="ask for this node")
+
+
+async def await_registration(ctx: StepContext) -> None:
+    """Waits until the kubelet says that it has registered, for as long as that usually takes at most."""
+    await ctx.host.command.read(
+        _REGISTERS, long=True, within=_REGISTERED + 60, display="wait for the kubelet to register"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kubexm.components.api import through_api
 from kubexm.components.identity import HostMarked
 from kubexm.components.kubelet import (
     KubeletAdmitted,
@@ -26,7 +27,8 @@ from kubexm.components.milestones import (
     NODE_JOINED,
     RUNTIME_READY,
 )
-from kubexm.components.topology import balanced, control_planes, plain_nodes
+from kubexm.components.nodes.rejoining import NodesListed, still_registered
+from kubexm.components.topology import balanced, control_planes, is_initialised, plain_nodes
 from kubexm.connector import Host
 from kubexm.plan import ExecutionFragment
 from kubexm.runtime import TaskContext
@@ -41,10 +43,17 @@ class JoinNodes(Task):
     def plan(self, ctx: TaskContext) -> ExecutionFragment:
         """Each as soon as it is ready itself and the API is."""
         g, planes, others = FragmentBuilder("nodes.join"), control_planes(ctx), plain_nodes(ctx)
+        # In a new cluster nobody has deleted a node yet.
+        restored = []
+        if is_initialised(ctx):
+            step = still_registered(ctx.cluster, control_plane=True)
+            ready = (KUBELET_RUNNING, API_SERVING, API_READY)
+            restored = [g.add("restored-control-planes", step, on=planes, needs=ready)]
         registered = g.add(
             "registered",
             NodeRegistered(),
             on=planes,
+            after_same_host=restored,
             needs=(KUBELET_RUNNING, API_SERVING, API_READY),
             provides=NODE_JOINED,
             weight=2.0,
@@ -66,12 +75,18 @@ class JoinNodes(Task):
         admitted = g.add(
             "admitted", KubeletAdmitted(server=server), on=hosts, after=[token], needs=(KUBELET_INSTALLED, JOINING_OPEN)
         )
+        restored = []
+        if is_initialised(ctx):
+            listed = g.add("listed", NodesListed(), needs=API_READY, **through_api(ctx))
+            # Before kubelets are started: one that is new to the cluster has not registered yet.
+            step = still_registered(ctx.cluster, control_plane=False)
+            restored = [g.add("restored", step, on=hosts, after=[listed], needs=(KUBELET_INSTALLED, RUNTIME_READY))]
         started = g.add(
             "kubelet",
             kubelet_running(ctx.cluster),
             on=hosts,
             after=[work],
-            after_same_host=[admitted],
+            after_same_host=[admitted, *restored],
             needs=(HOST_READY, RUNTIME_READY, IMAGES_PRESENT, *((BALANCER_READY,) if balanced(ctx) else ())),
             weight=2.0,
         )

@@ -119,40 +119,39 @@ class NodesSet(Step):
             return Check(False, reason="the API does not answer yet")
         wanted = _came_up(ctx, self.nodes)
         missing = [node.name for node in wanted if node.name not in found]
-        if missing:
-            return Check(False, reason=f"not registered yet: {_few(missing)}")
-        faults = {node.name: wrong for node in wanted if (wrong := found[node.name].faults(node))}
-        if not faults:
+        faults = {
+            node.name: wrong for node in wanted if node.name in found and (wrong := found[node.name].faults(node))
+        }
+        if not faults and not missing:
             return Check(True)
-        lines = [f"{name}: {', '.join(wrong)}" for name, wrong in faults.items()]
+        lines = [f"not registered yet: {_few(missing)}"] if missing else []
+        lines += [f"{name}: {', '.join(wrong)}" for name, wrong in faults.items()]
         return Check(
             False, reason=_few(lines, "; "), diff="\n".join(_diff(found[n.name], n) for n in wanted if n.name in faults)
         )
 
     async def run(self, ctx: StepContext) -> None:
-        """Sets what differs: taints first, since the note that says which are ours comes with the labels."""
-        client, wanted = kube_client(ctx, patience=self.patience), _came_up(ctx, self.nodes)
-        found = await self._registered(ctx, client, wanted)
-        wrong = [node for node in wanted if found[node.name].faults(node)]
-        await asyncio.gather(*(_set_taints(client, node, found[node.name]) for node in wrong))
-        await client.apply([_document(node, found[node.name]) for node in wrong])
+        """Sets what differs on each node that is there, and waits for the others; StepError names all that never come.
 
-    async def _registered(
-        self, ctx: StepContext, client: KubeClient, wanted: Sequence[NodeSetting]
-    ) -> Mapping[str, FoundNode]:
-        """All nodes, once those that came up are among them."""
+        Taints come first, since the note that says which are ours comes with the labels.
+        """
+        client, left = kube_client(ctx, patience=self.patience), _came_up(ctx, self.nodes)
         until = time.monotonic() + self.patience
         # What precheck has just found does, but once: a second try asks anew.
         found = ctx.value(_FOUND) if ctx.has(_FOUND) else {}
         ctx.cache.set(_FOUND, {})
         while True:
             found = found or await find_nodes(client, patience=self.patience) or {}
-            missing = [node.name for node in wanted if node.name not in found]
-            if not missing:
-                return found
+            wrong = [node for node in left if node.name in found and found[node.name].faults(node)]
+            await asyncio.gather(*(_set_taints(client, node, found[node.name]) for node in wrong))
+            await client.apply([_document(node, found[node.name]) for node in wrong])
+            left = [node for node in left if node.name not in found]
+            if not left:
+                return
             if time.monotonic() > until:
+                missing = [node.name for node in left]
                 raise StepError(
-                    f"not registered with the API after {self.patience:g} s: {_few(missing)}",
+                    f"not registered with the API after {self.patience:g} s: {', '.join(missing)}",
                     host=ctx.host.name,
                     hint=f"`journalctl -u kubelet` on {missing[0]} says why its kubelet cannot register",
                 )

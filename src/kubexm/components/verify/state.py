@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kubexm.cache import Key, Scope
 from kubexm.components.api import ADMIN_CONF, Kind, Selection, find_nodes, is_ready, kube_client, pod_troubles
@@ -61,6 +61,8 @@ class Seen(Step):
     __slots__ = ()
 
     patience: float
+    settle: ClassVar[float] = 30.0
+    """What has just come up, such as the pods of a kubelet that was restarted, may go once more before it stays."""
 
     async def fault(self, ctx: StepContext) -> str:
         """What is not as it should be; nothing if all is."""

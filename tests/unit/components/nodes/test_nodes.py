@@ -194,14 +194,28 @@ async def test_what_precheck_found_is_not_asked_for_again_but_by_a_second_try(tm
     assert [call.path for call in nodes.api.http.calls].count("/api/v1/nodes") == 2
 
 
-async def test_a_node_that_does_not_register_is_named(tmp_path: Path) -> None:
+async def test_nodes_that_do_not_register_are_named_and_the_others_are_set(tmp_path: Path) -> None:
     nodes = Nodes(row("n1"))
-    ctx = nodes.context(tmp_path, "n1", "n2")
-    step = NodesSet(nodes=(NodeSetting("n1"), NodeSetting("n2")), patience=0.1)
-    assert (await step.precheck(ctx)).reason == "not registered yet: n2"
-    with pytest.raises(StepError, match=r"after 0\.1 s: n2") as caught:
+    ctx = nodes.context(tmp_path, "n1", "n2", "n3")
+    step = NodesSet(nodes=(NodeSetting("n2"), WANTED, NodeSetting("n3")), patience=0.1)
+    check = await step.precheck(ctx)
+    assert check.reason.startswith("not registered yet: n2, n3; n1: label disk=ssd")
+    assert "+label disk=ssd" in check.diff
+    with pytest.raises(StepError, match=r"after 0\.1 s: n2, n3") as caught:
         await changed(ctx, step)
     assert "n2" in caught.value.hint
+    assert nodes.taints("n1") == [_taint("gpu", "true")]
+    assert nodes.changes == ["patch", "apply"]
+
+
+async def test_a_node_that_registers_late_is_set_too(tmp_path: Path) -> None:
+    nodes = Nodes(row("n2"))
+    ctx = nodes.context(tmp_path, "n1", "n2")
+    running = asyncio.ensure_future(changed(ctx, NodesSet(nodes=(WANTED, NodeSetting("n2")), patience=60)))
+    await asyncio.sleep(0.1)
+    nodes.put(row("n1"))
+    await running
+    assert nodes.taints("n1") == [_taint("gpu", "true")]
 
 
 async def test_waiting_for_nodes_watches_and_does_not_ask_again_and_again(tmp_path: Path) -> None:
