@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from kubexm.errors import CommandError, StepError
 from kubexm.runner import (
+    LAYOUT,
     Archives,
     ClusterMarker,
     Commands,
@@ -358,7 +360,7 @@ class TestMarkerAndTime:
         )
         assert await marker.write(mine)
         assert not await marker.write(mine)
-        assert await marker.read() == mine
+        assert await marker.read() == replace(mine, layout=LAYOUT)
         assert (await runner.gather_facts(sandbox)).marker == mine
         assert await marker.remove()
         assert await marker.read() is None
