@@ -28,6 +28,7 @@ _VERBS = (
         "Clusters",
         remote=True,
     ),
+    Verb("backup", "kubexm.cli.backup", "Back up a cluster; list, verify and prune backup sets.", "Clusters"),
     Verb("plan", "kubexm.cli.plan", "Show what would be done, and save it for review.", "Plans and runs", remote=True),
     Verb("apply", "kubexm.cli.apply", "Run a saved plan, exactly as reviewed.", "Plans and runs", remote=True),
     Verb("runs", "kubexm.cli.runs", "List, show, draw, resume and cancel runs.", "Plans and runs", remote=True),

@@ -10,6 +10,7 @@ from kubexm.pipeline.catalog import (
     every_pipeline,
     pipeline_for,
     pipeline_named,
+    refuse_local_options,
 )
 from kubexm.pipeline.declaration import SHARED, Button, Edits, Kind, Option, probes_option
 
@@ -30,4 +31,5 @@ __all__ = [
     "pipeline_for",
     "pipeline_named",
     "probes_option",
+    "refuse_local_options",
 ]

@@ -22,12 +22,14 @@ __all__ = [
     "every_pipeline",
     "pipeline_for",
     "pipeline_named",
+    "refuse_local_options",
 ]
 
 PIPELINES = {
     "create": "kubexm.pipeline.create:CreateCluster",
     "verify": "kubexm.pipeline.verify:VerifyPipeline",
     "probe": "kubexm.pipeline.probe:ProbePipeline",
+    "backup": "kubexm.pipeline.backup:BackupCluster",
     "delete": "kubexm.pipeline.delete:DeleteCluster",
     "preflight": "kubexm.pipeline.preflight:PreflightPipeline",
 }
@@ -73,6 +75,19 @@ def pipeline_for(spec: RunSpec) -> Pipeline:
         if name not in made.takes and getattr(spec, name):
             raise UsageError(f"{spec.pipeline} does not take {option.flag}", hint="leave it out")
     return made
+
+
+def refuse_local_options(spec: RunSpec) -> None:
+    """Raises UsageError if a spec that was sent to a server has options that name files on one's own machine."""
+    if spec.pipeline not in PIPELINES:
+        return
+    for option in declared(spec.pipeline).all_options():
+        if option.local and spec.options.get(option.name):
+            raise UsageError(
+                f"{spec.pipeline}: {option.flag} names a place on the machine of the command line; a server does not "
+                "take it",
+                hint="leave it out",
+            )
 
 
 def accepting(kind: Edits) -> list[str]:

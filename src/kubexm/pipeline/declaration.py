@@ -75,6 +75,8 @@ class Option:
     short: str = ""
     """A letter with its dash, `-d`."""
     metavar: str = ""
+    local: bool = False
+    """True if it names something on the machine of the command line: servers do not take it."""
     label: str = ""
     """What the page calls it in the dialog of the pipeline; empty if the page does not ask for it."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request, Response
 
-from kubexm.pipeline import Pipeline, every_pipeline
+from kubexm.pipeline import Pipeline, every_pipeline, refuse_local_options
 from kubexm.rest.access import Anyone, ClusterName, ClusterOperator, Principal
 from kubexm.rest.models import PipelineOut, PlanIn, RunIn, StartIn, TaskOut, start_model
 from kubexm.rest.recording import RecordedRoute
@@ -88,6 +88,8 @@ async def gather_facts(request: Request, response: Response, who: ClusterOperato
 
 async def submitted(request: Request, response: Response, who: Principal, wanted: Wanted) -> TaskOut:
     """Queues it, and says where it can be watched."""
+    if wanted.spec is not None:
+        refuse_local_options(wanted.spec)
     task = await server_of(request).tasks.submit(wanted, who.name)
     response.headers["Location"] = f"/api/v1/tasks/{task.id}"
     return TaskOut.of(task)

@@ -171,6 +171,7 @@ class RuntimeBuilder:
             assets=AssetShelf(cluster),
             ignore_errors=ignore,
             offline=offline,
+            cluster_text=self._loaded.source.text,
             base_dir=self._loaded.source.directory,
         )
 

@@ -53,6 +53,8 @@ class Context:
     """Every node is optional: failures are reported, and what can go on goes on."""
     offline: bool = False
     """No host was asked: plans stand on assumed facts."""
+    cluster_text: str = field(default="", repr=False)
+    """The user's file as it was read, which may hold secrets."""
     base_dir: Path = field(default_factory=Path)
     """Where relative paths of the user's file start: the directory it is in."""
 

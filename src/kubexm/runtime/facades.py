@@ -234,6 +234,11 @@ class StepContext:
         return self._context.work_dir.path
 
     @property
+    def cluster_text(self) -> str:
+        """The user's file as it was read; it may hold secrets."""
+        return self._context.cluster_text
+
+    @property
     def cluster_uid(self) -> str:
         """The cluster's UID, as the work directory has it now; empty before there is one."""
         return self._context.work_dir.cluster_uid

@@ -45,6 +45,7 @@ ROUTES = {
     "POST /clusters/{name}/create": OPERATE,
     "POST /clusters/{name}/delete": OPERATE,
     "POST /clusters/{name}/verify": OPERATE,
+    "POST /clusters/{name}/backup": OPERATE,
     "POST /clusters/{name}/probe": OPERATE,
     "POST /clusters/{name}/preflight": OPERATE,
     "POST /clusters/{name}/run": OPERATE,

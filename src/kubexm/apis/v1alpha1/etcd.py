@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -16,6 +17,9 @@ from kubexm.apis.v1alpha1.versions import Version
 __all__ = ["Etcd", "EtcdBackup", "EtcdTuning", "ExternalEtcd"]
 
 
+_RECIPIENT = "^age1[02-9ac-hj-np-z]{58}$"
+
+
 def _https(value: str) -> str:
     if not value.startswith("https://"):
         raise invalid(f"{shown(value)} is not an https URL", "write it like `https://10.0.0.5:2379`")
@@ -23,6 +27,17 @@ def _https(value: str) -> str:
 
 
 Endpoint = Annotated[Url, AfterValidator(_https), schema("URL", pattern=r"^https://[^\s/@]+(/\S*)?$")]
+
+
+def _recipient(value: str) -> str:
+    if re.fullmatch(_RECIPIENT, value) is None:
+        raise invalid(
+            f"{shown(value)} is not a public key", "`kubexm backup keygen FILE` makes a key pair and prints it"
+        )
+    return value
+
+
+Recipient = Annotated[str, AfterValidator(_recipient), schema("age public key", pattern=_RECIPIENT)]
 
 
 class EtcdTuning(Model):
@@ -53,6 +68,10 @@ class EtcdBackup(Model):
         ),
     ] = ""
     keep: Annotated[Size, live("How many snapshots are kept.")] = 7
+    recipients: Annotated[
+        tuple[Recipient, ...],
+        live("Public keys (`age1…`) that `kubexm backup now` seals CAs, keys and cluster.yaml for; with any `type`."),
+    ] = ()
 
 
 class ExternalEtcd(Model):
@@ -82,6 +101,8 @@ class Etcd(Model):
     peer_port: Annotated[Port, fixed("Port for the other members.")] = 2380
     metrics_port: Annotated[Port, live("Port for metrics and health, on 127.0.0.1 only.")] = 2381
     tuning: Annotated[EtcdTuning, section("Timing and size.")] = EtcdTuning()
-    backup: Annotated[EtcdBackup, section("Snapshots of etcd on its hosts; only with `type: kubexm`.")] = EtcdBackup()
+    backup: Annotated[
+        EtcdBackup, section("Snapshots of etcd on its hosts, only with `type: kubexm`; recipients of backup sets.")
+    ] = EtcdBackup()
     extra_args: Annotated[Args, live("Arguments by name, without dashes.")] = EMPTY
     external: Annotated[ExternalEtcd, section("An etcd of yours; only with `type: external`.")] = ExternalEtcd()

@@ -90,7 +90,8 @@ class ApplyIn(In):
 
 def start_model(pipeline: type[Pipeline]) -> type[StartIn]:
     """The schema of the request that starts this pipeline."""
-    options = (*pipeline.all_options(), *(SHARED[name] for name in pipeline.takes))
+    own = (option for option in pipeline.all_options() if not option.local)
+    options = (*own, *(SHARED[name] for name in pipeline.takes))
     fields: dict[str, Any] = {option.name: _field(option) for option in options}
     if pipeline.confirms:
         fields["confirm"] = (_Confirm, ...)

@@ -62,7 +62,9 @@ class PipelineOut(BaseModel):
             **{name: getattr(pipeline, name) for name in names},
             command=" ".join(pipeline.words()),
             options=[
-                OptionOut.of(option) for option in (*pipeline.all_options(), *(SHARED[name] for name in pipeline.takes))
+                OptionOut.of(option)
+                for option in (*pipeline.all_options(), *(SHARED[name] for name in pipeline.takes))
+                if not option.local
             ],
             accepts=sorted(pipeline.accepts),
             button="" if button is None else button.label,

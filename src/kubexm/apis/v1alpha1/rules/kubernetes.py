@@ -79,7 +79,8 @@ def _unused_etcd(cluster: Cluster) -> Iterator[Finding]:
                     hint="set it where that etcd is installed, and remove it here",
                     warning=True,
                 )
-    if etcd.type != "kubexm" and etcd.backup != usual.backup:
+    unused = etcd.backup.model_copy(update={"recipients": ()}) != usual.backup
+    if etcd.type != "kubexm" and unused:
         yield Finding(
             path=(*_ETCD, "backup"),
             message=f"this kubexm cannot take snapshots with `etcd.type: {etcd.type}`: only of an etcd it runs under "
