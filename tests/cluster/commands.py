@@ -180,7 +180,9 @@ def asked_from_here(lab: Lab, path: str) -> tuple[str, dict[str, Any]]:
     """What the API answers the user of this machine, by the kubeconfig that create left: at which address, and what."""
     text = (lab.cluster_file.parent / ".kubexm" / lab.name / "kubeconfig").read_text()
     config = YAML(typ="safe").load(text)
-    [cluster], [user] = config["clusters"], config["users"]
+    [current] = (one["context"] for one in config["contexts"] if one["name"] == config["current-context"])
+    [cluster] = (one for one in config["clusters"] if one["name"] == current["cluster"])
+    [user] = (one for one in config["users"] if one["name"] == current["user"])
     where = urlsplit(cluster["cluster"]["server"])
     decoded = {key: base64.b64decode(value).decode() for key, value in user["user"].items()}
     authority = base64.b64decode(cluster["cluster"]["certificate-authority-data"]).decode()

@@ -360,8 +360,9 @@ class TestMarkerAndTime:
         )
         assert await marker.write(mine)
         assert not await marker.write(mine)
-        assert await marker.read() == replace(mine, layout=LAYOUT)
-        assert (await runner.gather_facts(sandbox)).marker == mine
+        written = replace(mine, layout=LAYOUT)
+        assert await marker.read() == written
+        assert (await runner.gather_facts(sandbox)).marker == written
         assert await marker.remove()
         assert await marker.read() is None
 
