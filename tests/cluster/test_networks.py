@@ -50,7 +50,7 @@ def test_plain_routes_nftables_and_an_api_that_knows_everybody_by_name(pair: Lab
         kubernetes={"kubeProxy": {"mode": "nftables"}, "apiServer": {"anonymousAccess": "none"}},
     )
     done = create(pair)
-    assert done.states["verify.probe.workloads", "n1"] == "succeeded"
+    assert done.states["verify.probe.workloads", "cluster"] == "succeeded"
     way = sh(pair, "n1", "ip -4 route show root 10.244.0.0/16")
     assert f"via {pair.host('n2').address} " in way, "the other node's pods, without a tunnel"
     assert "flannel.1" not in sh(pair, "n1", "ls /sys/class/net")
@@ -77,7 +77,7 @@ def test_both_ip_families(pair: Lab) -> None:
         network={"podCIDR": "10.244.0.0/16,fd00:244::/56", "serviceCIDR": "10.96.0.0/16,fd00:96::/108"},
     )
     done = create(pair)
-    assert done.states["verify.probe.workloads", "n1"] == "succeeded"
+    assert done.states["verify.probe.workloads", "cluster"] == "succeeded"
     image = next(name for name in sh(pair, "n1", "ctr -n k8s.io images ls -q").split() if "/agnhost:" in name)
     for name in ("n1", "n2"):
         spec = {"nodeName": name, "tolerations": [{"operator": "Exists"}]}

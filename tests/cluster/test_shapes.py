@@ -103,7 +103,7 @@ def test_without_a_network_plugin_nodes_join_and_the_rest_is_said_to_be_the_user
     assert ready_nodes(lab) == set()
     found = kubectl(lab, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
     assert sorted(found) == ["n1", "n2"]
-    [told] = done.warnings["verify.state.nodes", "n1"]
+    [told] = done.warnings["verify.state.nodes", "cluster"]
     assert "left to you: a network plugin" in told
     assert "kube-flannel" not in kubectl(lab, "get", "namespaces", "-o", "name")
     assert_nothing_to_do(lab)

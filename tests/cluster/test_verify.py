@@ -22,7 +22,7 @@ from tests.cluster.commands import Outcome, create, edit, killed, kubectl, kubex
 from tests.cluster.marks import BUNDLE, LONG, PATIENT
 
 pytestmark = [LONG, PATIENT, BUNDLE]
-PROBE = ("verify.probe.workloads", "n1")
+PROBE = ("verify.probe.workloads", "cluster")
 MANIFEST = """
 apiVersion: v1
 kind: ConfigMap
@@ -206,8 +206,8 @@ def test_a_node_that_is_not_ready_and_a_scheduler_that_is_not_there_are_named(la
         lab.run("n1", "mv", "/root/kube-scheduler.yaml", manifest)
         lab.run("n2", "systemctl", "start", "kubelet")
     assert done.exit_code == 1
-    assert "n2 is not Ready" in done.errors["verify.state.nodes", "n1"]["message"]
-    assert "kube-scheduler-n1" in done.errors["verify.state.control-plane", "n1"]["message"]
+    assert "n2 is not Ready" in done.errors["verify.state.nodes", "cluster"]["message"]
+    assert "kube-scheduler-n1" in done.errors["verify.state.control-plane", "cluster"]["message"]
     create(lab)
     assert verify(lab).exit_code == 0
 
@@ -319,7 +319,7 @@ def test_an_addon_that_does_not_come_up_says_why(lab: Lab, tmp_path: Path) -> No
     done = kubexm(lab.cluster_file, "create", "cluster")
     lab.cluster_file.write_text(before)
     assert done.exit_code == 1
-    error = done.errors["addons.install.broken-ready", "n1"]["message"]
+    error = done.errors["addons.install.broken-ready", "cluster"]["message"]
     assert "Deployment broken/web" in error
     assert "pod broken/web-" in error
     assert "registry.invalid/nothing:1" in error

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kubexm.module import Module
 
-__all__ = ["ContainerRuntime"]
+__all__ = ["ContainerRuntime", "RunOnce"]
+
+
+class RunOnce(Protocol):
+    """Shell text that begins a command in a container of this image and this name, on the host's network.
+
+    `directory` is mounted read-only, `writable` for writing. The name is shell text; the words to run are appended.
+    """
+
+    def __call__(self, image: str, name: str, directory: str, writable: str = "") -> str:
+        """The text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +53,8 @@ class ContainerRuntime:
     """Shell: imports the images of an archive."""
     remove_images: Callable[[Sequence[str]], str]
     """Shell: removes images by reference."""
-    run_once: Callable[[str, str, str], str]
-    """Shell: begins a command that runs in a container of this image and this name, on the host's network, with this
-    directory mounted read-only; the name is shell text, and the words to run are appended."""
+    run_once: RunOnce
+    """Shell: begins a command in a container."""
     library: Callable[[], str]
     """Shell functions: `kx_rt_here` (it can be asked), `kx_rt_end_pods` (ends pods that crictl could not),
     `kx_rt_mount IMAGE DIRECTORY` and `kx_rt_unmount DIRECTORY`."""

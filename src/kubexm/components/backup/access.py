@@ -11,6 +11,7 @@ from typing import Any, Final
 from kubexm.components.etcd.client import parse_members
 from kubexm.components.etcd.layout import ETCDCTL, ETCDUTL
 from kubexm.components.pki.files import ETCD_PKI, KUBERNETES_PKI
+from kubexm.components.runtimes import DEFAULT_RUNTIME, runtime_named
 from kubexm.connector.base import shell
 
 __all__ = ["Endpoint", "EtcdAccess", "healthy_endpoints", "member_list", "preferred"]
@@ -28,6 +29,8 @@ class EtcdAccess:
     """Host, empty if it is none of ours, and client URL of each member."""
     image: str = ""
     """etcd's image, for members in static pods: their hosts have no etcdctl of their own."""
+    runtime: str = DEFAULT_RUNTIME
+    """The container runtime that runs it."""
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -61,20 +64,16 @@ class EtcdAccess:
     def programs_test(self) -> str:
         """A command that succeeds if this host can run both."""
         if self.type == "kubeadm":
-            return "command -v ctr >/dev/null"
+            return f"{runtime_named(self.runtime).library()}kx_rt_here"
         return f"[ -x {shell(ETCDCTL)} ] && [ -x {shell(ETCDUTL)} ]"
 
     def _run(self, program: str, words: tuple[str, ...], at: PurePosixPath | None) -> str:
         if self.type != "kubeadm":
             return shell(ETCDCTL if program == "etcdctl" else ETCDUTL, *words)
-        mounts = [(KUBERNETES_PKI / "etcd", "ro"), *([] if at is None else [(at, "rw")])]
-        options = [
-            word
-            for path, mode in mounts
-            for word in ("--mount", f"type=bind,src={path},dst={path},options=rbind:{mode}")
-        ]
-        run = ("ctr", "-n", "k8s.io", "run", "--rm", "--net-host", *options, self.image)
-        return f'{shell(*run)} "kubexm-{program}-$$" {shell(program, *words)}'
+        run = runtime_named(self.runtime).run_once(
+            self.image, f"kubexm-{program}-$$", str(KUBERNETES_PKI / "etcd"), "" if at is None else str(at)
+        )
+        return f"{run} {shell(program, *words)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from kubexm.components.backup.age import SealError, parse_recipient
 from kubexm.components.backup.publishing import SetPublished
 from kubexm.components.backup.sets import BACKUPS
 from kubexm.components.backup.steps import SnapshotFetched, SnapshotRemoved, SnapshotTaken
+from kubexm.components.runtimes import runtime_of
 from kubexm.components.topology import control_planes, etcd_members, internal_address, server_url
 from kubexm.errors import PlanError
 from kubexm.module import Module
@@ -98,4 +99,5 @@ def _access(ctx: TaskContext) -> EtcdAccess:
         type=etcd.type,
         endpoints=tuple((host.name, server_url(internal_address(ctx, host), etcd.client_port)) for host in members),
         image=image(ctx, "etcd") if etcd.type == "kubeadm" else "",
+        runtime=runtime_of(ctx.cluster).name,
     )

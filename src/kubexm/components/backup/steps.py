@@ -87,7 +87,9 @@ mv {shell(place / "report.part")} {shell(place / "report")}"""
 
     async def _choose(self, ctx: StepContext) -> tuple[Endpoint, list[Mapping[str, Any]]]:
         if not await ctx.host.command.succeeds(self.access.programs_test()):
-            missing = "ctr" if self.access.type == "kubeadm" else "etcdctl and etcdutl in /usr/local/bin"
+            missing = (
+                "a container runtime" if self.access.type == "kubeadm" else "etcdctl and etcdutl in /usr/local/bin"
+            )
             raise StepError(
                 f"{ctx.host.name} does not have {missing}",
                 host=ctx.host.name,

@@ -39,10 +39,13 @@ def remove_images(references: Sequence[str]) -> str:
     return shell(*_CTR, "images", "rm", *references)
 
 
-def run_once(image: str, name: str, directory: str) -> str:
+def run_once(image: str, name: str, directory: str, writable: str = "") -> str:
     """Begins a command in a container that is gone when it ends."""
-    mount = f"type=bind,src={directory},dst={directory},options=rbind:ro"
-    return f'{shell(*_CTR, "run", "--rm", "--net-host", "--mount", mount, image)} "{name}"'
+    mounts = [(directory, "ro"), *([(writable, "rw")] if writable else [])]
+    options = [
+        word for path, mode in mounts for word in ("--mount", f"type=bind,src={path},dst={path},options=rbind:{mode}")
+    ]
+    return f'{shell(*_CTR, "run", "--rm", "--net-host", *options, image)} "{name}"'
 
 
 @cache

@@ -39,7 +39,7 @@ journalctl -q --no-pager -o cat _SYSTEMD_INVOCATION_ID="$i" 2>/dev/null \\
 """
 
 _LEAVE: Final = """systemctl stop kubelet || exit 1
-crictl="crictl --runtime-endpoint unix:///run/containerd/containerd.sock --timeout 60s"
+crictl="crictl --timeout 60s"
 all=$($crictl pods -q --no-trunc) || exit 1
 gone=$({{ grep -h '' /var/lib/cni/networks/*/* 2>/dev/null | tr -d '\\r'; for n in {namespaces}; do
   $crictl pods -q --no-trunc --namespace "$n"; done; }} | grep -E -x '[0-9a-f]{{64}}' | sort -u)
